@@ -1,0 +1,1 @@
+"""What an audit does: evidence, checks, store, reports. Never imports `triggers`."""

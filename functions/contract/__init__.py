@@ -1,0 +1,1 @@
+"""Nouns that every part shares. This package imports nothing else of the project."""

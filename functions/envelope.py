@@ -1,0 +1,133 @@
+"""CloudEvents in and out, strictly: the only module that imports `cloudevents`.
+
+The SDK is lenient where a broker's contract is not: it invents a missing id (which breaks deduplication), takes
+any JSON for an event, and keeps a body that is no JSON as a string. What can't be an event is refused here.
+Binary and structured HTTP modes, version 1.0: https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+_REQUIRED = ("specversion", "id", "source", "type")
+
+
+class NotAnEvent(ValueError):
+    """This can never be read as a CloudEvent; sending it again won't help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An incoming event. `data` is decoded JSON, or None for an empty body."""
+
+    id: str
+    source: str
+    type: str
+    subject: str
+    data: Any
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    time: datetime | None = None
+
+
+def read(headers: Mapping[str, str], body: bytes) -> Event:
+    """The event in a request. Raises NotAnEvent.
+
+    An empty body is an event without data (a PingSource's tick has neither body nor Content-Type).
+    """
+    from cloudevents.core.bindings.http import HTTPMessage, from_binary, from_structured
+    from cloudevents.core.exceptions import BaseCloudEventException
+    from cloudevents.core.formats.json import JSONFormat
+
+    lowered = {name.lower(): value for name, value in headers.items()}
+    media = lowered.get("content-type", "").partition(";")[0].strip().lower()
+    if media == BATCH:
+        raise NotAnEvent("a batch of events; send one event a request")
+    try:
+        if media == STRUCTURED:
+            document = _json(body)
+            if not isinstance(document, dict):
+                raise NotAnEvent("a structured event is a JSON object")
+            _demand({name: document.get(name) for name in _REQUIRED})
+            # JSON null stands for an absent attribute; the SDK trips over it
+            present = orjson.dumps({name: value for name, value in document.items() if value is not None})
+            event = from_structured(HTTPMessage(headers=lowered, body=present), JSONFormat(), None)
+        else:
+            _demand({name: lowered.get(f"ce-{name}") for name in _REQUIRED})
+            # the data is decoded below, whatever its Content-Type says: the SDK would keep broken JSON as text
+            plain = {k: v for k, v in lowered.items() if k.startswith("ce-")}
+            event = from_binary(HTTPMessage(headers=plain, body=b""), JSONFormat(), None)
+    except NotAnEvent:
+        raise
+    except (BaseCloudEventException, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise NotAnEvent(f"not a CloudEvent: {error}") from error
+    attributes = dict(event.get_attributes())
+    data = event.get_data() if media == STRUCTURED else (_json(body) if body.strip() else None)
+    return Event(
+        id=str(attributes["id"]),
+        source=str(attributes["source"]),
+        type=str(attributes["type"]),
+        subject=str(attributes.get("subject") or ""),
+        data=_json(data) if isinstance(data, bytes) and data.strip() else (None if isinstance(data, bytes) else data),
+        extensions={k: str(v) for k, v in attributes.items() if k not in (*_REQUIRED, "subject", "time", "datacontenttype", "dataschema")},
+        time=attributes.get("time") if isinstance(attributes.get("time"), datetime) else None,
+    )
+
+
+def write(
+    *, id: str, source: str, type: str, subject: str, data: Mapping[str, Any], overrides: str = "", time: datetime | None = None
+) -> tuple[dict[str, str], bytes]:
+    """Headers and body of a binary-mode event. `overrides` is K_CE_OVERRIDES as a SinkBinding sets it.
+
+    Raises ValueError where the overrides are not of the form {"extensions": {name: text}}.
+    """
+    from cloudevents.core.bindings.http import to_binary
+    from cloudevents.core.formats.json import JSONFormat
+    from cloudevents.core.v1.event import CloudEvent
+
+    attributes: dict[str, Any] = {
+        "id": id,
+        "source": source,
+        "type": type,
+        "time": time or datetime.now(UTC),
+        "datacontenttype": "application/json",
+    }
+    if subject:
+        attributes["subject"] = subject
+    message = to_binary(CloudEvent({**attributes, **extensions(overrides)}, orjson.dumps(data)), JSONFormat())
+    return dict(message.headers), message.body
+
+
+def extensions(overrides: str) -> dict[str, str]:
+    """The extensions that K_CE_OVERRIDES adds to every outgoing event."""
+    if not overrides.strip():
+        return {}
+    try:
+        added = json.loads(overrides).get("extensions") or {}
+    except (ValueError, AttributeError):
+        raise ValueError("K_CE_OVERRIDES is not a JSON object with extensions") from None
+    if not isinstance(added, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in added.items()):
+        raise ValueError("K_CE_OVERRIDES: extensions must be texts")
+    return added
+
+
+def _demand(values: Mapping[str, Any]) -> None:
+    missing = [name for name, value in values.items() if not (isinstance(value, str) and value)]
+    if missing:
+        raise NotAnEvent(f"not a CloudEvent: no {', '.join(missing)}")
+    if values["specversion"] != "1.0":
+        raise NotAnEvent(f"specversion {str(values['specversion'])[:20]!r}; only 1.0 is read")
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise NotAnEvent(f"the data is not JSON: {error}") from error

@@ -1,0 +1,141 @@
+"""What a postmortem needs beside the findings: the affected workloads with their devices, requests, and what was done.
+
+Computed once, at audit time, from the same facts as the findings; kept in the report. Never guesses: what is not
+known is absent here, and the postmortem says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from functions.contract.cluster import Pod
+from functions.contract.facts import Facts, Known
+from functions.contract.findings import Finding
+from functions.contract.report import instant
+from functions.contract.requests import Trace
+from functions.contract.signals import Signal, TriggerKind
+from functions.contract.telemetry import DeviceReading, DeviceSeries
+
+MAX_WORKLOADS = 6
+MAX_DEVICES = 16
+MAX_TRACES = 3
+
+#: Event reasons that say what people or controllers did
+_ACTIONS = frozenset(
+    {
+        "SuccessfulCreate",
+        "SuccessfulDelete",
+        "ScalingReplicaSet",
+        "Killing",
+        "NodeNotSchedulable",
+        "NodeSchedulable",
+        "Rebooted",
+        "Evicted",
+        "Preempted",
+        "TaintManagerEviction",
+        "DeploymentRollback",
+    }
+)
+
+
+def context(facts: Facts, findings: Sequence[Finding], signals: Sequence[Signal]) -> dict[str, Any]:
+    """The JSON context of one audit."""
+    pods = facts.pods.value if isinstance(facts.pods, Known) else ()
+    affected = list(_affected(pods, findings, signals))[:MAX_WORKLOADS]
+    traces = facts.traces.value if isinstance(facts.traces, Known) else ()
+    return {
+        "workloads": [_workload(ns, name, pods, facts) for ns, name in affected],
+        "traces": {
+            "known": isinstance(facts.traces, Known),
+            "why": "" if isinstance(facts.traces, Known) else facts.traces.detail,
+            "slowest": [_trace(t) for t in _slowest(traces, {ns for ns, _ in affected}, facts.windows.current)],
+        },
+        "actions": list(_actions(facts, signals)),
+    }
+
+
+def _affected(pods: Iterable[Pod], findings: Sequence[Finding], signals: Sequence[Signal]) -> Iterable[tuple[str, str]]:
+    """(namespace, workload) in order: those that an alert names, then those that findings name, then the changed one."""
+    seen: dict[tuple[str, str], None] = {}
+    gpu_workloads = [(p.namespace, p.workload) for p in pods if p.holds_gpu]
+    for signal in signals:
+        if signal.trigger.kind is not TriggerKind.ALERT:
+            continue
+        scope = signal.scope
+        if scope.kind == "namespace":
+            seen.update((pair, None) for pair in gpu_workloads if pair[0] == scope.name)
+        elif scope.namespace:
+            seen[(scope.namespace, f"{scope.kind}/{scope.name}")] = None
+    for finding in findings:
+        if finding.subject.namespace and finding.subject.workload:
+            seen[(finding.subject.namespace, finding.subject.workload)] = None
+    for signal in signals:
+        subject = signal.trigger.subject
+        if signal.trigger.kind is TriggerKind.ROLLOUT and subject is not None:
+            seen[(subject.namespace, f"{subject.kind}/{subject.name}")] = None
+    return seen
+
+
+def _workload(namespace: str, workload: str, pods: Iterable[Pod], facts: Facts) -> dict[str, Any]:
+    own = [p for p in pods if p.namespace == namespace and p.workload == workload and not p.finished]
+    names = {p.name for p in own}
+    devices = facts.devices.value if isinstance(facts.devices, Known) else ()
+    readings = facts.readings.value if isinstance(facts.readings, Known) else ()
+    held: dict[tuple[str, str, str], DeviceSeries] = {}
+    for d in devices:
+        if d.namespace == namespace and d.pod in names:
+            held.setdefault(d.device, d)
+    return {
+        "namespace": namespace,
+        "workload": workload,
+        "pods": sorted(names),
+        "nodes": sorted({p.node for p in own if p.node}),
+        "images": sorted({c.image for p in own for c in p.containers if c.image}),
+        "restarts": sum(c.restarts for p in own for c in p.containers),
+        "devices": [_device(d, readings) for d in list(held.values())[:MAX_DEVICES]],
+        "devices_total": len(held),
+        "unmapped_pods": sorted(p.name for p in own if p.holds_gpu and p.name not in {d.pod for d in held.values()}),
+    }
+
+
+def _device(device: DeviceSeries, readings: Iterable[DeviceReading]) -> dict[str, Any]:
+    own = {r.concept: {"metric": r.metric, "value": r.value} for r in readings if r.source.device == device.device}
+    return {"node": device.node, "gpu": device.gpu, "gpu_instance": device.gpu_instance, "pod": device.pod, "readings": own}
+
+
+def _slowest(traces: Sequence[Trace], namespaces: set[str], until: datetime) -> list[Trace]:
+    recent = [
+        t
+        for t in traces
+        if t.start >= until - timedelta(hours=1) and (not namespaces or any(s.namespace in namespaces for s in t.spans if s.pod))
+    ]
+    return sorted(recent, key=lambda t: t.duration, reverse=True)[:MAX_TRACES]
+
+
+def _trace(trace: Trace) -> Mapping[str, Any]:
+    longest = max(trace.spans, key=lambda s: (s.parent_id != "", s.duration))
+    return {
+        "trace_id": trace.trace_id,
+        "start": instant(trace.start),
+        "seconds": round(trace.duration, 3),
+        "longest": {
+            "name": longest.name,
+            "seconds": round(longest.duration, 3),
+            "namespace": longest.namespace,
+            "pod": longest.pod,
+            "node": longest.node,
+        },
+    }
+
+
+def _actions(facts: Facts, signals: Sequence[Signal]) -> Iterable[dict[str, str]]:
+    """What was seen to be done, oldest first: transitions and Events. Nothing a person did elsewhere is in it."""
+    lines = [(s.at, s.summary or f"{s.trigger.kind} {s.trigger.phase}", "signal") for s in signals]
+    since = (facts.windows.baseline or facts.windows.current - timedelta(hours=1)) - timedelta(minutes=1)
+    for event in facts.events.value if isinstance(facts.events, Known) else ():
+        if event.reason in _ACTIONS and event.last_at and since <= event.last_at <= facts.windows.current:
+            lines.append((event.last_at, f"{event.reason} {event.kind} {event.namespace}/{event.name}: {event.message[:160]}", "event"))
+    for at, what, source in sorted(lines, key=lambda line: line[0])[-60:]:
+        yield {"at": instant(at) or "", "what": what, "source": source}

@@ -1,0 +1,1 @@
+"""What starts an audit: every way in. Imports `functions`, never the other way round."""
