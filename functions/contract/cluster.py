@@ -112,6 +112,8 @@ class Workload:
     template: Mapping[str, Any] = field(default_factory=dict)
     #: templates of older revisions (ControllerRevisions, ReplicaSets), newest first, raw
     older_templates: tuple[Mapping[str, Any], ...] = ()
+    #: Kind/name of the object that controls this one (a ReplicaSet's Deployment), "" where nothing does
+    owner: str = ""
 
     @property
     def ref(self) -> str:

@@ -204,3 +204,5 @@ class Body:
     size: int
     #: metric name -> label names seen on it in the raw body
     labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: where a recorded body stands: "metrics/after/dcgm.prom:12", its first line; "" for a live one
+    origin: str = ""

@@ -131,7 +131,7 @@ def _actions(report: Report, signals: Sequence[Mapping[str, Any]]) -> Iterable[s
 
 def _recovery(signals: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     alerts = _alerts(signals)
-    started = [_parse(s["detail"]["starts_at"]) for s in alerts if (s.get("detail") or {}).get("starts_at")]
+    started = [_parse(s["detail"]["startsAt"]) for s in alerts if (s.get("detail") or {}).get("startsAt")]
     resolved = [s for s in alerts if s["trigger"].get("phase") == "resolved"]
     firing = {(s.get("detail") or {}).get("fingerprint") for s in alerts if s["trigger"].get("phase") == "firing"}
     ended = {(s.get("detail") or {}).get("fingerprint") for s in resolved}
@@ -140,7 +140,7 @@ def _recovery(signals: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     elif firing - ended or not resolved:
         yield "**not recovered** when this was written: the alert is still firing"
     else:
-        end = max(_parse((s.get("detail") or {}).get("ends_at") or s["at"]) for s in resolved)
+        end = max(_parse((s.get("detail") or {}).get("endsAt") or s["at"]) for s in resolved)
         took = f" after {_duration((end - min(started)).total_seconds())}" if started else ""
         yield f"the alert resolved at {instant(end)}{took}"
     yield "recovery means latency, queue wait and effective throughput back at the baseline: an ended alert alone does not prove that"
