@@ -75,6 +75,22 @@ class Subject:
         return {"kind": self.kind, "namespace": self.namespace, "name": self.name}
 
 
+#: How grave a trigger is, by kind and phase ("" for the other phases); see `Trigger.gravity`.
+_GRAVITY = {
+    (TriggerKind.MANUAL, ""): 8,
+    (TriggerKind.ALERT, "firing"): 7,
+    (TriggerKind.ROLLOUT, "failed"): 6,
+    (TriggerKind.ROLLOUT, "stalled"): 6,
+    (TriggerKind.DRAIN, "stalled"): 6,
+    (TriggerKind.ROLLOUT, ""): 5,
+    (TriggerKind.REJOIN, ""): 5,
+    (TriggerKind.DRAIN, ""): 4,
+    (TriggerKind.ALERT, ""): 3,
+    (TriggerKind.KUBERNETES_EVENT, ""): 2,
+    (TriggerKind.SCHEDULE, ""): 1,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """Why an audit runs. `phase`: rollout started|complete|failed|stalled, drain cordoned|draining|drained|stalled, …"""
@@ -82,6 +98,11 @@ class Trigger:
     kind: TriggerKind
     phase: str = ""
     subject: Subject | None = None
+
+    @property
+    def gravity(self) -> int:
+        """Of several triggers that lead to one audit, the gravest is named."""
+        return _GRAVITY.get((self.kind, self.phase)) or _GRAVITY[self.kind, ""]
 
     def as_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"kind": self.kind.value}
@@ -166,3 +187,6 @@ class AuditRequest:
     due: datetime | None = None
     signals: tuple[Signal, ...] = ()
     attempt: int = 1
+    #: how often this was judged before without an answer (its sources were away), and the audit that it follows
+    round: int = 0
+    follows: str = ""

@@ -1,0 +1,164 @@
+"""One audit: gather facts, run the checks, compare with what is open, and end it in one durable step.
+
+`judge` alone is pure and is all that a bundle needs. What could not be judged because its sources were away is reported
+as unknown, once, and judged again when they are back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from functions.checks.base import Check, run, union_of_needs
+from functions.contract.errors import Again
+from functions.contract.facts import Facts, Why, Windows
+from functions.contract.findings import CheckResult, Subject, Unjudged, Verdict
+from functions.contract.policy import Policy
+from functions.contract.report import AuditReport, instant
+from functions.contract.signals import AuditRequest, TriggerKind
+from functions.reports.context import context
+
+if TYPE_CHECKING:  # a bundle is judged without a store
+    from functions.store import JudgeAgain, Store
+
+log = logging.getLogger(__name__)
+
+#: (request, windows, facts that the checks need) -> facts. It never raises for a fault outside: that is a `Missing`.
+Gather = Callable[[AuditRequest, Windows, frozenset[str]], Awaitable[Facts]]
+Clock = Callable[[], datetime]
+
+#: An audit that ended in a crash so often is given up: reported as unknown, and a dead letter that can be replayed.
+MAX_ATTEMPTS = 5
+#: Faults of a source that pass by themselves.
+_PASSING = frozenset({Why.UNREACHABLE.value, Why.TIMED_OUT.value})
+_FIRST_RETRY = timedelta(seconds=30)
+_LONGEST_RETRY = timedelta(minutes=15)
+#: A source that has been away for a day needs a person; the scheduled audits go on saying unknown.
+_ROUNDS = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Standards:
+    """What is judged, and against what."""
+
+    cluster: str
+    checks: tuple[Check, ...]
+    policy: Policy
+    #: functions/knowledge: names, sentinels, renames
+    knowledge: Any
+
+
+def windows_of(request: AuditRequest, now: datetime, policy: Policy) -> Windows:
+    """The two instants: before the change (else the policy's look-back), and now."""
+    return Windows(request.baseline or now - timedelta(seconds=policy.windows.baseline), now)
+
+
+def judge(request: AuditRequest, facts: Facts, standards: Standards, *, coverage: Sequence[str] = ()) -> AuditReport:
+    """Run the checks on facts. Pure."""
+    settings = {
+        "policy": standards.policy,
+        "knowledge": standards.knowledge,
+        "scope": request.scope,
+        "trigger": request.trigger,
+        "cluster": standards.cluster,
+    }
+    results = tuple(run(check, facts, settings) for check in standards.checks)
+    findings = [f for result in results for f in result.findings]
+    return AuditReport(
+        id=request.audit,
+        cluster=standards.cluster,
+        scope=request.scope,
+        trigger=request.trigger,
+        baseline=facts.windows.baseline,
+        current=facts.windows.current,
+        checks=results,
+        signals=request.signals,
+        coverage=tuple(coverage),
+        cost=facts.cost,
+        context=context(facts, findings, request.signals),
+    )
+
+
+def given_up(request: AuditRequest, standards: Standards, now: datetime) -> AuditReport:
+    """The report of an audit that never came to its end: everything is unknown."""
+    why = f"not judged: the audit was given up after {request.attempt - 1} attempts, each of which ended without a result"
+    results = tuple(CheckResult(c.id, Verdict.UNKNOWN, why, unjudged=(Unjudged(Subject(), why),)) for c in standards.checks)
+    return AuditReport(request.audit, standards.cluster, request.scope, request.trigger, request.baseline, now, results, request.signals)
+
+
+async def perform(
+    request: AuditRequest, *, gather: Gather, standards: Standards, store: Store, clock: Clock, lease: timedelta
+) -> AuditReport | None:
+    """Do a claimed audit. None: it had been completed by somebody else. Raises StoreError; the audit is then claimed again.
+
+    Wherever this is cut off, another process does the audit once the lease has run out, and what is complete stays so.
+    """
+    if request.attempt > MAX_ATTEMPTS:
+        report = given_up(request, standards, clock())
+        done = await store.audits.complete(report, clock(), dead=report.checks[0].summary if report.checks else "given up")
+        return report if done else None
+    async with _kept(request, store, clock, lease):
+        windows = windows_of(request, clock(), standards.policy)
+        gaps = await store.notes.gaps()
+        facts = await gather(request, windows, union_of_needs(standards.checks))
+        # the checks take their time on a big cluster; the lease is renewed and requests are answered meanwhile
+        report = await asyncio.to_thread(judge, request, facts, standards, coverage=[coverage_line(g) for g in gaps.values()])
+        again = judge_again(request, report, clock())
+        done = await store.audits.complete(report, clock(), gaps=gaps, again=again)
+    log.info("audit %s of %s: %s%s", report.id, report.scope, report.verdict.value, "" if done else " (was complete)")
+    return report if done else None
+
+
+def judge_again(request: AuditRequest, report: AuditReport, now: datetime) -> JudgeAgain | None:
+    """When to judge once more what could not be judged because a source was away. Pure.
+
+    A scheduled audit comes again by itself.
+    """
+    from functions.store import Entry, JudgeAgain, Lane
+
+    away = any(c.verdict is Verdict.UNKNOWN and any(m.why in _PASSING for m in c.missing) for c in report.checks)
+    if not away or request.trigger.kind is TriggerKind.SCHEDULE or request.round >= _ROUNDS or not request.signals:
+        return None
+    wait = min(_LONGEST_RETRY, _FIRST_RETRY * 2 ** min(request.round, 10))
+    entries = tuple(Entry(s, now + wait, Lane.SETTLED, rank=s.trigger.gravity) for s in request.signals)
+    return JudgeAgain(entries, now + wait, request.round + 1, report.baseline)
+
+
+def coverage_line(gap: Mapping[str, Any]) -> str:
+    """What a watch gap means, in words."""
+    what = f"changes of {gap['kind']}" if gap.get("kind") else "changes"
+    since, until = (instant(datetime.fromisoformat(str(gap[end]))) for end in ("since", "until"))
+    return f"{what} between {since} and {until} may have gone unseen: {gap.get('why') or 'the watch was interrupted'}"
+
+
+@contextlib.asynccontextmanager
+async def _kept(request: AuditRequest, store: Store, clock: Clock, lease: timedelta) -> AsyncIterator[None]:
+    """Renew the lease for as long as the audit runs."""
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(lease.total_seconds() / 3)
+            try:
+                if not await store.queue.renew(request, clock(), lease):
+                    log.warning("the lease of audit %s was lost; whoever completes it first counts", request.audit)
+                    return
+            except Again as error:
+                log.warning("the lease of audit %s can't be renewed: %s", request.audit, error)
+
+    task = asyncio.create_task(renew(), name=f"lease of {request.audit}")
+    try:
+        yield
+    except asyncio.CancelledError:
+        # shutting down: somebody else may have it at once, and nothing was wrong with it
+        with contextlib.suppress(Again):
+            await store.queue.retry(request, clock(), counted=False)
+        raise
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,46 @@
+"""Markdown as Slack has it, within Slack's limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.chat.mrkdwn import BLOCK_LIMIT, blocks, mrkdwn, shorten
+
+
+@pytest.mark.parametrize(
+    ("markdown", "wanted"),
+    [
+        ("**bold** and _it_", "*bold* and _it_"),
+        ("## Head\ntext", "*Head*\ntext"),
+        ("- one\n  - two", "• one\n  • two"),
+        ("[board](https://x.example/audits/1)", "<https://x.example/audits/1|board>"),
+        ("a < b & c > d", "a &lt; b &amp; c &gt; d"),
+        ('`rate(x{a=~"b**c"}[5m]) > 1`', '`rate(x{a=~"b**c"}[5m]) &gt; 1`'),
+        ("<!channel> <@U1>", "&lt;!channel&gt; &lt;@U1&gt;"),
+        ("[x](javascript:alert(1))", "[x](javascript:alert(1))"),
+    ],
+)
+def test_markdown_becomes_mrkdwn(markdown: str, wanted: str) -> None:
+    assert mrkdwn(markdown) == wanted
+
+
+def test_blocks_stay_within_the_limits_and_a_cut_shows() -> None:
+    found = blocks("\n".join("&" * 100 for _ in range(5000)), "see audit")
+    assert len(found) == BLOCK_LIMIT
+    assert all(1 <= len(b["text"]["text"]) <= 3000 for b in found)
+    assert found[-1]["text"]["text"].startswith("… cut here, ")
+    assert blocks("", "x") == []
+
+
+def test_one_endless_line_is_cut_and_shows_it() -> None:
+    [block] = blocks("x" * 10_000, "see audit")
+    assert block["text"]["text"].endswith("…")
+
+
+@pytest.mark.parametrize("text", ["ab&amp;cd", "ab<https://x|y>cd"])
+def test_entities_and_links_are_never_cut_in_the_middle(text: str) -> None:
+    for limit in range(1, len(text) + 1):
+        short = shorten(text, limit)
+        assert len(short) <= limit
+        assert short.count("&") == short.count(";")
+        assert short.count("<") == short.count(">")

@@ -1,0 +1,75 @@
+"""More than sixty public reports, wrong output and right, through the whole pipeline: text, bundle, facts, checks."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from functions.evidence.bundle import Bundle
+
+from functions.checks import base
+from functions.contract.facts import Windows
+from functions.contract.findings import CheckResult, Finding, Verdict
+from functions.contract.signals import CLUSTER, Trigger, TriggerKind
+from functions.evidence.gather import gather
+from functions.knowledge import load
+from tests.functions.checks.reports_table import cases
+
+
+async def judged(folder: Path, ids: tuple[str, ...]) -> dict[str, CheckResult]:
+    """The results of some checks on a bundle directory."""
+    bundle = Bundle.read(folder)
+    checks = [importlib.import_module(f"functions.checks.{id_.replace('-', '_')}").CHECK for id_ in ids]
+    facts = await gather(
+        bundle.metrics,
+        bundle.objects,
+        windows=Windows(bundle.baseline, bundle.current),
+        needs=base.union_of_needs(checks),
+        scope=CLUSTER,
+        knowledge=load(),
+        policy=bundle.policy,
+        rule_texts=bundle.rule_texts,
+        dashboards=bundle.dashboards,
+        jobs=bundle.jobs,
+    )
+    settings = {
+        "policy": bundle.policy,
+        "knowledge": load(),
+        "scope": CLUSTER,
+        "trigger": Trigger(TriggerKind.MANUAL),
+        "cluster": bundle.cluster,
+    }
+    return {check.id: base.run(check, facts, settings) for check in checks}
+
+
+def codes_of(wanted: Mapping[str, Any]) -> list[str]:
+    return [wanted["code"]] if isinstance(wanted["code"], str) else list(wanted["code"])
+
+
+def satisfies(finding: Finding, wanted: Mapping[str, Any]) -> bool:
+    subject = {key: cases.expand(str(value)) for key, value in wanted.get("subject", {}).items()}
+    parts = finding.subject.parts()
+    return (
+        finding.code in codes_of(wanted) and all(parts.get(k) == v for k, v in subject.items()) and wanted.get("hint", "") in finding.hint
+    )
+
+
+def test_the_tables_hold_at_least_sixty_reports() -> None:
+    assert len({row["row"] for row in cases.rows()}) >= 60
+
+
+@pytest.mark.parametrize("case", cases.load(), ids=lambda case: case.name)
+async def test_wrong_output_is_found_and_right_output_is_left_alone(case: cases.Case, tmp_path: Path) -> None:
+    results = await judged(case.write(tmp_path), case.checks)
+    findings = [f for result in results.values() for f in result.findings]
+    shown = [(f.code, f.subject.parts(), f.observed) for f in findings]
+    for wanted in case.expect:
+        assert any(satisfies(f, wanted) for f in findings), (case.refs, wanted, shown)
+    expected = {code for wanted in case.expect for code in codes_of(wanted)}
+    assert {f.code for f in findings} <= expected, (case.refs, shown)
+    if not case.expect:
+        verdicts = {id_: (r.verdict, r.summary, r.unjudged) for id_, r in results.items() if r.verdict is not Verdict.PASS}
+        assert not verdicts, (case.refs, verdicts)
