@@ -19,7 +19,17 @@ from functions.contract.requests import Trace
 from functions.contract.rules import Rule
 from functions.contract.signals import Subject, Trigger, TriggerKind
 from functions.evidence import bundle_metrics, rules, traces
-from functions.evidence.bundle_files import BundleError, Problem, Text, Unreadable, files, json_document, read_bytes, read_text, yaml_documents
+from functions.evidence.bundle_files import (
+    BundleError,
+    Problem,
+    Text,
+    Unreadable,
+    files,
+    json_document,
+    read_bytes,
+    read_text,
+    yaml_documents,
+)
 
 Raw = Mapping[str, Any]
 

@@ -108,7 +108,9 @@ def read_text(root: Path, path: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unreadable("not UTF-8 text" + (" (gzip?)" if data[:2] == b"\x1f\x8b" else ""), data.count(b"\n", 0, error.start) + 1) from None
+        raise Unreadable(
+            "not UTF-8 text" + (" (gzip?)" if data[:2] == b"\x1f\x8b" else ""), data.count(b"\n", 0, error.start) + 1
+        ) from None
 
 
 def _reason(error: OSError) -> str:
@@ -125,7 +127,9 @@ class _Loader(yaml.CSafeLoader):
 
 
 _INT = re.compile(r"^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+)$")
-_FLOAT = re.compile(r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+|\.[0-9][0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
+_FLOAT = re.compile(
+    r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+|\.[0-9][0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
 _REPLACED = {"tag:yaml.org,2002:int": _INT, "tag:yaml.org,2002:float": _FLOAT}
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, _REPLACED.get(tag, pattern)) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]

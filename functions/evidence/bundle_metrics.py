@@ -224,7 +224,9 @@ class BundleMetrics:
         window = self.window(at)
         if isinstance(window, Missing):
             return window
-        seen = window.store.visible(at.timestamp(), float(question.over[1]) if question.over else None, lambda name: _concerns(question, name))
+        seen = window.store.visible(
+            at.timestamp(), float(question.over[1]) if question.over else None, lambda name: _concerns(question, name)
+        )
         rows = question.answer(({**series.labels, "__name__": name}, samples) for name, series, samples in seen)
         return Known(rows, at, f"{window.source}: {question.shown}", tuple(map(str, window.reading.unread)))
 

@@ -95,6 +95,7 @@ def _scraped_target(scrape: Scrape) -> Target:
 
 def from_store(store: Store, at_: float) -> tuple[Target, ...]:
     """Targets of a stored view: those of its `up` series; where it has none, the jobs and instances of its series."""
+
     def labelled(name: str) -> dict[tuple[str, str], float]:
         seen = store.visible(at_, None, lambda n: n == name)
         return {(s.labels.get("job", ""), s.labels.get("instance", "")): samples[-1][1] for _, s, samples in seen}

@@ -90,7 +90,11 @@ def _named(
             continue
         if family.family == "plain" and attached.get(family.pod) and (honor is False or pod == attached[family.pod]):
             continue  # the target's own label
-        spelling |= {role: name for role, name in (("namespace", family.namespace), ("pod", family.pod), ("container", family.container)) if labels.get(name)}
+        spelling |= {
+            role: name
+            for role, name in (("namespace", family.namespace), ("pod", family.pod), ("container", family.container))
+            if labels.get(name)
+        }
         return labels.get(family.namespace, ""), pod, labels.get(family.container, "")
     return "", "", ""
 

@@ -132,7 +132,7 @@ def _target(header: str) -> tuple[dict[str, str], str]:
         at = match.end()
     rest = header[at:].strip(" \t\r,")
     if rest:
-        return pairs, f"not label=\"value\": {rest[:80]}"
+        return pairs, f'not label="value": {rest[:80]}'
     return pairs, "" if pairs.get("job") or pairs.get("instance") else "neither job nor instance"
 
 

@@ -246,7 +246,9 @@ def node(raw: Raw) -> Node:
         labels=texts(metadata.get("labels")),
         annotations=texts(metadata.get("annotations")),
         taints=tuple(
-            Taint(text(t.get("key")), text(t.get("effect")), text(t.get("value"))) for t in items(raw, "spec", "taints") if text(t.get("key"))
+            Taint(text(t.get("key")), text(t.get("effect")), text(t.get("value")))
+            for t in items(raw, "spec", "taints")
+            if text(t.get("key"))
         ),
         unschedulable=at(raw, "spec").get("unschedulable") is True,
         ready=conditions.get("Ready", "True") == "True",
@@ -291,7 +293,11 @@ def older_templates(found: Workload, revisions: Iterable[Raw]) -> tuple[Raw, ...
     numbered: list[tuple[int, Raw]] = []
     for raw in revisions:
         owned = any(
-            (text(o.get("uid")) == found.uid if found.uid and o.get("uid") else (text(o.get("kind")), text(o.get("name"))) == (found.kind, found.name))
+            (
+                text(o.get("uid")) == found.uid
+                if found.uid and o.get("uid")
+                else (text(o.get("kind")), text(o.get("name"))) == (found.kind, found.name)
+            )
             for o in items(raw, "metadata", "ownerReferences")
         )
         if not owned or (text(at(raw, "metadata").get("namespace")) or "default") != found.namespace:

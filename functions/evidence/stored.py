@@ -124,7 +124,9 @@ class Store:
         elif at > series.samples[-1][0]:
             series.samples.append((at, value))
 
-    def visible(self, at: float, reach: float | None, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Stored, Sequence[tuple[float, float]]]]:
+    def visible(
+        self, at: float, reach: float | None, wanted: Callable[[str], bool]
+    ) -> Iterator[tuple[str, Stored, Sequence[tuple[float, float]]]]:
         """(name, series, samples) that a query at an instant sees: the last sample, or with `reach` all in that range.
 
         At or after the window's own instant everything in the window has been scraped, also by a clock a little ahead.
