@@ -1,0 +1,97 @@
+"""`telltale demo`: a recorded incident through the real pipeline, with a real Valkey, at the recording's own pace of events.
+
+A dcgm-exporter goes from 4.8 to 4.9 on three nodes; ten minutes after the rollout a latency alert fires.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from functions import intake, report, wiring
+from functions.chat.console import Console
+from functions.contract.signals import AuditRequest
+from functions.evidence.bundle import Bundle
+from functions.report import Desk
+from functions.settings import Settings
+from functions.store import Store
+from functions.store.embedded import EmbeddedServer
+from triggers.cli import UsageError
+from triggers.commands import output
+from triggers.replay import Replay
+from triggers.roles import Parts, StoredBoard
+
+DEMO = Path(__file__).parent.parent / "demo"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Play the incident; leaves reports and postmortems in a directory."""
+    out = Path(options.out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror}") from None
+    asyncio.run(_play(out))
+    return 0
+
+
+class _Clock:
+    """The recording's time."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+async def _play(out: Path) -> None:
+    bundle = Bundle.read(DEMO / "incident")
+    standards = wiring.bundle_standards(bundle, wiring.CHECKS)
+    lines = [json.loads(line) for line in (DEMO / "watch.jsonl").read_text().splitlines()]
+    clock = _Clock(datetime.fromisoformat(lines[0]["at"]))
+    data = out / "valkey"
+    shutil.rmtree(data, ignore_errors=True)
+    async with EmbeddedServer(data) as server:
+        store = await Store.open(server.url, bundle.cluster)
+        desk = Desk({"console": Console()}, titles=wiring.TITLES)
+        settings = Settings(cluster=bundle.cluster)
+        shared = Parts(settings, store, standards, wiring.bundle_gather(bundle, standards), desk, clock=clock)
+        replay = Replay()
+        first = [line for line in lines if line["at"] == lines[0]["at"]]
+        print(f"{clock.now:%H:%M:%S} watching {len(first)} objects of cluster {bundle.cluster}")
+        await replay.listed([line["object"] for line in first], clock.now)
+        for line in lines[len(first) :]:
+            clock.now = datetime.fromisoformat(line["at"])
+            for signal in await replay.change(line["type"], line["object"], clock.now):
+                print(f"{clock.now:%H:%M:%S} {signal.summary}")
+                await shared.take([signal])
+            await _work(shared, out)
+        for text in bundle.alerts:
+            clock.now = datetime.fromisoformat(json.loads(text.text)["alerts"][0]["startsAt"]) + timedelta(seconds=30)
+            print(f"{clock.now:%H:%M:%S} Alertmanager posts {text.path}")
+            await shared.webhook(text.text.encode())
+            await _work(shared, out)
+        clock.now = bundle.current + intake.STALENESS * 2
+        await _work(shared, out)
+        await store.close()
+    print(f"The reports and postmortem stubs are in {out}/; `telltale audit --bundle {DEMO / 'incident'}` shows every finding.")
+
+
+async def _work(shared: Parts, out: Path) -> None:
+    async def audit(request: AuditRequest) -> None:
+        await shared.audit(request)
+        document = await shared.store.audits.get(request.audit)
+        if document is not None:
+            (out / f"audit-{request.audit}.json").write_text(output.as_json(document))
+
+    await intake.tick(shared.store, shared.clock(), shared.timing, audit)
+    outcome = await report.work(shared.store, shared.desk, shared.clock)
+    for identity in outcome.drafted:
+        text = await StoredBoard(shared.store).postmortem(identity)
+        (out / f"postmortem-{identity}.md").write_text(text or "")
+        print(f"── postmortem stub of audit {identity} ──\n{text}")

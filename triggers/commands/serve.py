@@ -1,0 +1,196 @@
+"""`telltale run` and `telltale serve ROLE`: processes that stay."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import aiohttp
+from aiohttp import web
+
+from functions import intake, report, wiring
+from functions.chat.console import Console
+from functions.chat.message import Channel
+from functions.chat.redact import Redactor
+from functions.contract.errors import Again
+from functions.contract.signals import AuditRequest
+from functions.report import Desk
+from functions.settings import Settings, SettingsError
+from functions.store import Store
+from functions.store.embedded import EmbeddedServer
+from triggers import schedule
+from triggers.cli import UsageError
+from triggers.oidc import Verifier
+from triggers.roles import Parts, StoredBoard, forever
+from triggers.serve import Role, application
+from triggers.watch import Watcher
+
+log = logging.getLogger(__name__)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    try:
+        settings = Settings.read()
+        _ = settings.address
+        logging.basicConfig(level="DEBUG" if options.debug else settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+        asyncio.run(_serve(settings, options.role if options.command == "serve" else "run"))
+    except (SettingsError, Again, OSError) as error:
+        raise UsageError(str(error)) from None
+    return 0
+
+
+def channels(settings: Settings) -> dict[str, Channel]:
+    """The configured ways out, by name."""
+    found: dict[str, Channel] = {}
+    if settings.console:
+        found["console"] = Console()
+    if settings.webhook_url:
+        from functions.chat.webhook import Webhook
+
+        token = settings.webhook_token.get_secret_value() if settings.webhook_token else None
+        found["webhook"] = Webhook(settings.webhook_url.get_secret_value(), token)
+    if settings.slack_token:
+        from functions.chat.slack import SlackBot
+
+        if not settings.slack_channel:
+            raise SettingsError("TELLTALE_SLACK_TOKEN needs TELLTALE_SLACK_CHANNEL")
+        found["slack"] = SlackBot(settings.slack_token.get_secret_value(), settings.slack_channel, settings.slack_api_url)
+    elif settings.slack_webhook_url:
+        from functions.chat.slack import SlackWebhook
+
+        found["slack"] = SlackWebhook(settings.slack_webhook_url.get_secret_value())
+    return found
+
+
+@asynccontextmanager
+async def opened(settings: Settings, *, embedded: bool) -> AsyncIterator[Store]:
+    """The store: the Redis that is configured, else one of our own where that is allowed."""
+    async with AsyncExitStack() as stack:
+        if settings.redis_url:
+            url = settings.redis_url.get_secret_value()
+        elif embedded:
+            url = (await stack.enter_async_context(EmbeddedServer(settings.data_dir))).url
+        else:
+            raise SettingsError("TELLTALE_REDIS_URL is not set")
+        password = settings.redis_password.get_secret_value() if settings.redis_password else None
+        store = await Store.open(url, settings.cluster, password=password, ca=settings.redis_ca)
+        stack.push_async_callback(store.close)
+        yield store
+
+
+@asynccontextmanager
+async def parts(settings: Settings, *, embedded: bool) -> AsyncIterator[Parts]:
+    """Everything that a role needs, closed afterwards."""
+    async with AsyncExitStack() as stack:
+        standards = wiring.standards(settings)
+        metrics, objects = wiring.metric_source(settings), await wiring.object_source(settings)
+        if objects is not None:
+            stack.push_async_callback(objects.close)
+        store = await stack.enter_async_context(opened(settings, embedded=embedded))
+        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)))
+        ways = channels(settings)
+        for channel in ways.values():
+            stack.push_async_callback(channel.close)
+        desk = Desk(ways, Redactor(standards.policy.masks), wiring.TITLES, settings.board_url)
+        timing = intake.Timing(intake.settling_time(settings.settle), timedelta(seconds=settings.lease))
+        gather = wiring.live_gather(settings, metrics, objects, standards)
+        yield Parts(settings, store, standards, gather, desk, objects, timing=timing, session=session)
+
+
+async def _serve(settings: Settings, name: str) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with parts(settings, embedded=name == "run") as shared, AsyncExitStack() as stack:
+        background = _background(shared) if name == "run" else []
+        runner = web.AppRunner(application(_role(name, shared)), access_log=None, shutdown_timeout=25)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        host, port = settings.address
+        await web.TCPSite(runner, host, port).start()
+        log.info("telltale %s serves on %s:%d", name, host, port)
+        tasks = [asyncio.create_task(work, name=title) for title, work in background]
+        waiting = asyncio.create_task(stop.wait())
+        done, _ = await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done - {waiting}:
+            if not task.cancelled() and (error := task.exception()):
+                raise error
+
+
+def _role(name: str, shared: Parts) -> Role:
+    settings = shared.settings
+    handlers = {
+        "intake": shared.intake_event,
+        "run": shared.intake_event,
+        "audit": shared.audit_event,
+        "report": shared.report_event,
+        "dead-letter": shared.dead_event,
+    }
+    return Role(
+        name,
+        settings.cluster,
+        event=handlers.get(name),
+        webhook=shared.webhook if name in ("intake", "run") else None,
+        board=StoredBoard(shared.store) if name in ("board", "run") else None,
+        gauges=lambda: _gauges(shared),
+        token=settings.token.get_secret_value() if settings.token else "",
+        sender=Verifier(settings.oidc_issuer, settings.oidc_audience) if settings.oidc_audience else None,
+        host=settings.address[0],
+    )
+
+
+async def _gauges(shared: Parts):  # type: ignore[no-untyped-def]
+    return await shared.store.gauges(shared.clock())
+
+
+def _background(shared: Parts):  # type: ignore[no-untyped-def]
+    """The loops of `run`: watch, claim and audit, report, schedule."""
+    settings = shared.settings
+    slots = asyncio.Semaphore(4)
+    running: set[asyncio.Task[None]] = set()
+
+    async def audit(request: AuditRequest) -> None:
+        async with slots:
+            with contextlib.suppress(Again):
+                await shared.audit(request)
+
+    async def hand(request: AuditRequest) -> None:
+        task = asyncio.create_task(audit(request), name=f"audit {request.audit}")
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    async def tick() -> None:
+        await intake.tick(shared.store, shared.clock(), shared.timing, hand)
+        await intake.housekeep(shared.store, shared.standards.policy, shared.clock())
+
+    async def tell() -> None:
+        await report.work(shared.store, shared.desk, shared.clock)
+
+    async def scheduled() -> None:
+        await asyncio.sleep(settings.schedule)
+        await shared.take([schedule.scheduled(shared.clock(), timedelta(seconds=settings.schedule))])
+
+    beat = min(settings.tick, 1.0)
+    loops = [
+        ("tick", forever("tick", settings.tick, tick)),
+        ("report", forever("report", beat, tell)),
+        ("schedule", forever("schedule", 1, scheduled)),
+    ]
+    if shared.objects is not None:
+        watcher = Watcher(shared.objects, shared.take, shared.store.episodes, shared.options)
+        shared.directory = watcher.view
+        loops.append(("watch", watcher.run()))
+    else:
+        log.warning("no cluster is configured: everything of Kubernetes is unknown")
+    return loops

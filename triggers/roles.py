@@ -1,0 +1,203 @@
+"""What each role does with what comes in: events, webhooks and ticks become stored signals, audits and posts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+
+from functions import intake, report
+from functions.audit import Gather, Standards, perform
+from functions.contract.errors import Again, Never
+from functions.contract.signals import AuditRequest, Signal
+from functions.envelope import Event, write
+from functions.evidence.kubernetes import KubernetesSource
+from functions.evidence.kubernetes_errors import KubernetesError
+from functions.report import Desk
+from functions.reports import postmortem
+from functions.settings import Settings
+from functions.store import Store
+from triggers import alertmanager, schedule
+from triggers.exempt import Exempt
+from triggers.observer import Contended, Limits
+from triggers.watch import Gap, Options, from_cloudevent, sweep
+
+log = logging.getLogger(__name__)
+
+DUE, COMPLETED, DRAFTED = "dev.telltale.audit.due", "dev.telltale.audit.completed", "dev.telltale.postmortem.drafted"
+PING = "dev.knative.sources.ping"
+OBJECTS = "dev.knative.apiserver."
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Parts:
+    """Everything that the roles of one process share."""
+
+    settings: Settings
+    store: Store
+    standards: Standards
+    gather: Gather
+    desk: Desk
+    objects: KubernetesSource | None = None
+    directory: alertmanager.Directory | None = None
+    timing: intake.Timing = field(default_factory=intake.Timing)
+    session: aiohttp.ClientSession | None = None
+    clock: Callable[[], datetime] = utc_now
+
+    @property
+    def options(self) -> Options:
+        """How the cluster is watched and swept."""
+        settings, exempt = self.settings, self.standards.policy.exempt
+        limits = Limits(timedelta(seconds=settings.rollout_deadline), timedelta(seconds=settings.drain_deadline))
+        return Options(
+            limits=limits,
+            exempt=Exempt(exempt.namespaces, exempt.workloads),
+            sweep=settings.sweep,
+            clock=self.clock,
+            on_gap=self.gap,
+            again=(Again,),
+        )
+
+    async def gap(self, gap: Gap) -> None:
+        await self.store.notes.note_gap(gap.as_dict(), self.clock())
+
+    async def take(self, signals: Any) -> None:
+        """Make signals durable. Raises StoreError."""
+        await intake.receive(list(signals), self.store, self.clock(), self.timing)
+
+    async def webhook(self, body: bytes) -> None:
+        """An Alertmanager webhook. Raises Never for what is none."""
+        try:
+            parsed = alertmanager.read(body)
+        except alertmanager.NotAWebhook as error:
+            raise Never(f"not an Alertmanager webhook: {error}") from None
+        await self.take(alertmanager.observe(parsed, self.clock(), self.directory))
+
+    # ------------------------------------------------------------------------------------------- events
+
+    async def intake_event(self, event: Event) -> None:
+        """Objects, pings; anything else is of no interest."""
+        try:
+            if event.type.startswith(OBJECTS):
+                await from_cloudevent(event.type, event.data, self.objects, self.take, self.store.episodes, self.options)
+            elif event.type == PING:
+                await self._ping(schedule.read(event.data))
+        except schedule.NotAPing as error:
+            raise Never(str(error)) from None
+        except (KubernetesError, Contended) as error:
+            raise Again(f"the cluster can't be read now: {error}") from None
+
+    async def _ping(self, ping: schedule.Ping) -> None:
+        now = self.clock()
+        if ping is schedule.Ping.TICK:
+            await intake.tick(self.store, now, self.timing, self.send_due, here=False)
+            await intake.housekeep(self.store, self.standards.policy, now)
+        elif ping is schedule.Ping.SWEEP:
+            if self.objects is not None:
+                await sweep(self.objects, self.take, self.store.episodes, self.options)
+        else:
+            await self.take([schedule.scheduled(now, timedelta(seconds=self.settings.schedule))])
+
+    async def audit_event(self, event: Event) -> tuple[Mapping[str, str], bytes] | None:
+        """A due audit. The request lasts as long as the audit; its completion is the reply."""
+        if event.type != DUE:
+            return None
+        identity = event.data.get("audit") if isinstance(event.data, dict) else None
+        if not isinstance(identity, str):
+            raise Never("an audit.due without an audit id")
+        request = await self.store.queue.start(identity, self.clock(), self.timing.lease)
+        if request is None or not await self.audit(request):
+            return None
+        return self._event(COMPLETED, f"{identity}/completed", str(request.scope), {"audit": identity})
+
+    async def report_event(self, event: Event) -> None:
+        """A completed audit, or a tick: both only wake the outbox."""
+        if event.type in (COMPLETED, PING):
+            outcome = await report.work(self.store, self.desk, self.clock)
+            for audit in outcome.drafted if self.settings.sink else ():
+                await self._send(self._event(DRAFTED, f"{audit}/postmortem", "", {"audit": audit}))
+
+    async def dead_event(self, event: Event) -> None:
+        """A dead letter: counted, logged with its reason; the audit that it was about stays claimed and comes again."""
+        await self.store.notes.count("dead_events")
+        log.error("undelivered %s %s: %s", event.type, event.id, event.extensions.get("knativeerrorcode", "no reason given"))
+
+    # ------------------------------------------------------------------------------------------- work
+
+    async def audit(self, request: AuditRequest) -> bool:
+        """Do an audit; whether it was completed here."""
+        done = await perform(
+            request, gather=self.gather, standards=self.standards, store=self.store, clock=self.clock, lease=self.timing.lease
+        )
+        return done is not None
+
+    async def send_due(self, request: AuditRequest) -> None:
+        """Send an audit around. An `audit.due` sent again keeps its id."""
+        scope = {"kind": request.scope.kind, "namespace": request.scope.namespace, "name": request.scope.name}
+        data = {"audit": request.audit, "scope": scope, "trigger": request.trigger.as_dict()}
+        await self._send(self._event(DUE, request.audit, str(request.scope), data))
+
+    def _event(self, type_: str, identity: str, subject: str, data: Mapping[str, Any]) -> tuple[dict[str, str], bytes]:
+        source = f"/telltale/{self.settings.cluster}"
+        return write(id=identity, source=source, type=type_, subject=subject, data=data, overrides=self.settings.ce_overrides)
+
+    async def _send(self, message: tuple[Mapping[str, str], bytes]) -> None:
+        if not self.settings.sink or self.session is None:
+            raise Again("K_SINK is not set: there is nowhere to send events to")
+        headers, body = message
+        try:
+            async with self.session.post(self.settings.sink, data=body, headers=headers) as response:
+                if response.status >= 300:
+                    raise Again(f"the sink answered {response.status}")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Again(f"the sink can't be reached: {type(error).__name__}") from None
+
+
+class StoredBoard:
+    """What the board reads, from the store."""
+
+    def __init__(self, store: Store, clock: Callable[[], datetime] = utc_now) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def audits(self, cursor: str | None, limit: int) -> tuple[list[dict[str, Any]], str | None]:
+        return await self._store.audits.page(cursor, limit)
+
+    async def audit(self, identity: str) -> dict[str, Any] | None:
+        return await self._store.audits.get(identity)
+
+    async def findings(self, cursor: str | None, limit: int, *, everything: bool) -> tuple[list[dict[str, Any]], str | None]:
+        return await self._store.findings.page(cursor, limit, everything=everything, now=self._clock())
+
+    async def postmortem(self, identity: str) -> str | None:
+        drafted = await self._store.audits.postmortem(identity)
+        if drafted is not None:
+            return drafted
+        found = await self._store.audits.get(identity)
+        return postmortem.render(found) if found else None
+
+
+async def forever(name: str, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+    """Do something every so often; what fails is logged and done again."""
+    while True:
+        try:
+            await work()
+        except Again as error:
+            log.warning("%s put off: %s", name, error)
+        except Exception:  # a loop that ends would be silence; the next round may succeed
+            log.exception("%s failed", name)
+        await asyncio.sleep(seconds)
+
+
+def as_signal_lines(signals: list[Signal]) -> list[dict[str, Any]]:
+    """Signals in their JSON form."""
+    return [s.as_dict() for s in signals]
