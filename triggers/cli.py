@@ -11,12 +11,10 @@ import os
 import sys
 from collections.abc import Sequence
 
+from triggers.usage import UsageError
+
 ROLES = ("intake", "audit", "report", "board", "dead-letter")
 FORMATS = ("text", "json", "markdown")
-
-
-class UsageError(Exception):
-    """The call or its input is unusable; the message is one line for a person."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -18,8 +18,8 @@ from functions.contract.signals import CLUSTER, AuditRequest, Scope, ScopeError,
 from functions.evidence.bundle import Bundle
 from functions.evidence.bundle_files import BundleError
 from functions.settings import Settings, SettingsError
-from triggers.cli import UsageError
 from triggers.commands import output
+from triggers.usage import UsageError
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import textwrap
 
 from functions.checks import CHECKS
-from triggers.cli import UsageError
+from triggers.usage import UsageError
 
 
 def run(options: argparse.Namespace) -> int:

@@ -20,10 +20,10 @@ from functions.report import Desk
 from functions.settings import Settings
 from functions.store import Store
 from functions.store.embedded import EmbeddedServer
-from triggers.cli import UsageError
 from triggers.commands import output
 from triggers.replay import Replay
 from triggers.roles import Parts, StoredBoard
+from triggers.usage import UsageError
 
 DEMO = Path(__file__).parent.parent / "demo"
 

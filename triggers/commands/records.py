@@ -8,10 +8,10 @@ import asyncio
 from functions.contract.errors import Again
 from functions.reports.summary import subject_text
 from functions.settings import Settings, SettingsError
-from triggers.cli import UsageError
 from triggers.commands import output
 from triggers.commands.serve import opened
 from triggers.roles import StoredBoard
+from triggers.usage import UsageError
 
 
 def run(options: argparse.Namespace) -> int:

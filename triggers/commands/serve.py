@@ -25,10 +25,10 @@ from functions.settings import Settings, SettingsError
 from functions.store import Store
 from functions.store.embedded import EmbeddedServer
 from triggers import schedule
-from triggers.cli import UsageError
 from triggers.oidc import Verifier
 from triggers.roles import Parts, StoredBoard, forever
 from triggers.serve import Role, application
+from triggers.usage import UsageError
 from triggers.watch import Watcher
 
 log = logging.getLogger(__name__)

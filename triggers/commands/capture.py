@@ -1,0 +1,44 @@
+"""`telltale capture --out DIR`: a bundle of the live cluster, secrets masked."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from functions import wiring
+from functions.contract.facts import Windows
+from functions.contract.signals import Scope, ScopeError, Trigger, TriggerKind
+from functions.evidence.capture import About, CaptureError, capture
+from functions.settings import Settings, SettingsError
+from triggers.usage import UsageError
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the bundle; what had to be left out is said on stderr."""
+    try:
+        return asyncio.run(_capture(Path(options.out), Scope.parse(options.scope)))
+    except (SettingsError, ScopeError, CaptureError) as error:
+        raise UsageError(str(error)) from None
+
+
+async def _capture(out: Path, scope: Scope) -> int:
+    settings = Settings.read()
+    standards = wiring.standards(settings)
+    metrics, objects = wiring.metric_source(settings), await wiring.object_source(settings)
+    if metrics is None and objects is None:
+        raise UsageError("nothing to capture: set TELLTALE_PROMETHEUS_URL and KUBECONFIG")
+    now = datetime.now(UTC)
+    windows = Windows(now - timedelta(seconds=standards.policy.windows.baseline), now)
+    about = About(settings.cluster, windows, Trigger(TriggerKind.MANUAL), scope)
+    try:
+        written = await capture(metrics, objects, out, about=about, knowledge=standards.knowledge, policy=standards.policy)
+    finally:
+        if objects is not None:
+            await objects.close()
+    for what, why in written.left_out:
+        print(f"left out: {what}: {why}", file=sys.stderr)
+    print(f"written to {out}; look through it before you share it")
+    return 0
