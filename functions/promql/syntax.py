@@ -314,10 +314,10 @@ class _Parser:
         """A matcher with variables in its value, as the pattern that it can at most select by."""
         if op.startswith("!") or value.kind is not Kind.TEXT:
             return Matcher(label, "=~", _ANYTHING)
-        pattern = self.pattern(Span(value.start + 1, value.end - 1), literal=op == "=")
-        return Matcher(label, "=~", pattern)
+        return Matcher(label, "=~", self.pattern(Span(value.start + 1, value.end - 1), op == "=", value.text[0]))
 
-    def pattern(self, span: Span, *, literal: bool) -> str:
+    def pattern(self, span: Span, literal: bool, mark: str = '"') -> str:
+        """The text of a span as a pattern, with anything where a variable stood."""
         parts, at = [], span.start
         for hole in (h for h in self.holes if h.overlaps(span)):
             parts.append(self.text[at : hole.start])
@@ -325,7 +325,8 @@ class _Parser:
         parts.append(self.text[at : span.end])
         if not literal and any(p.rfind("[") > p.rfind("]") for p in parts[:-1]):
             return _ANYTHING  # a variable in a character class
-        return _ANYTHING.join(re.escape(p) if literal else unquote(f'"{p}"') for p in parts)
+        values = [unquote(f"{mark}{p}{mark}") for p in parts]
+        return _ANYTHING.join(re.escape(v) if literal else v for v in values)
 
     def select(self, span: Span, name: Token | None, written: list[WrittenMatcher], braces: Span | None) -> Select:
         where = Span(name.start, name.end) if name else None
