@@ -39,7 +39,7 @@ bench: $(VENV)/.installed-dev parts
 parts: ## Redis, Prometheus and Alertmanager for the tests, from the operating system's packages
 	@tests/install-parts
 
-# --no-build-isolation: the build backend is pinned in the lock like everything else.
+# The checkout is put on the path as it is: nothing has to be built for that.
 $(VENV)/.installed: requirements.lock pyproject.toml
 	@tests/make-venv $(PYTHON) $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
@@ -50,7 +50,6 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 clean:

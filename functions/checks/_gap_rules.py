@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from functions.promql import read as read_promql
-
 from functions.checks._gap_vanished import Scrapes
 from functions.checks._gap_world import Part, World, finding
 from functions.checks._successors import State, Succession
@@ -22,6 +20,7 @@ from functions.contract.findings import Evidence, Finding, Severity, Subject, Un
 from functions.contract.rules import Matcher, Rule, RuleKind, Selector, SelectorCount
 from functions.contract.telemetry import MetricSchema
 from functions.knowledge.signals import SILENT
+from functions.promql import read as read_promql
 
 #: Series that the server writes itself, wherever rules are evaluated.
 _OWN = re.compile(r"up|ALERTS|ALERTS_FOR_STATE|scrape_.*")

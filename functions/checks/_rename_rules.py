@@ -11,8 +11,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from functions.promql import Place
-
 from functions.checks._rename_findings import Context
 from functions.checks._rename_label_findings import Respelling
 from functions.checks._rename_labels import LabelChange
@@ -21,6 +19,7 @@ from functions.checks._rename_users import User, means
 from functions.checks._successors import Succession
 from functions.contract.findings import Evidence, Finding, Severity, Subject
 from functions.contract.rules import Matcher, Selector, SelectorCount
+from functions.promql import Place
 
 #: A join that misses its label has no answer; a grouping that misses it has a wrong one.
 _JOIN = Place.ON
@@ -80,9 +79,9 @@ def judged(user: User, world: Broken, dead_records: Collection[str]) -> Verdict:
             return Verdict(dead=why)
     lost = {c.label: c for c in world.labels if not c.partial and user.names(c.names)}
     for place in (_JOIN, _GROUP):
-        for use in user.query.label_uses:
-            if use.place is place and use.label in lost:
-                why = f"{'joins on' if place is _JOIN else 'groups by'} {use.label}, and {_now(lost[use.label])}"
+        for label_use in user.query.label_uses:
+            if label_use.place is place and label_use.label in lost:
+                why = f"{'joins on' if place is _JOIN else 'groups by'} {label_use.label}, and {_now(lost[label_use.label])}"
                 return Verdict(dead=f"it {why}") if place is _JOIN else Verdict(collapsed=f"it {why}")
     return Verdict()
 

@@ -10,10 +10,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from functions.promql import Expression, read, substitute_grafana
-
 from functions.contract.findings import Impact, Severity
 from functions.contract.rules import Dashboard, PanelQuery, Rule, RuleKind, Selector
+from functions.promql import Expression, read, substitute_grafana
 
 #: How many users one finding lists.
 LISTED = 25

@@ -86,10 +86,10 @@ def _selected(raw: Raw, namespace: str, labels: str, fields: str) -> bool:
             return False
     for term in filter(None, fields.split(",")):
         path, _, wanted = term.partition("=")
-        value: Any = raw
+        held: Any = raw
         for part in path.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        if str(value or "") != wanted:
+            held = held.get(part) if isinstance(held, Mapping) else None
+        if str(held or "") != wanted:
             return False
     return True
 

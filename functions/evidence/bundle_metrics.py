@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from functions.contract.facts import Fact, Known, Missing, Why
-from functions.contract.rules import Rule, Selector, SelectorCount
+from functions.contract.rules import Matcher, Rule, Selector, SelectorCount
 from functions.contract.telemetry import Body, Row, Target
 from functions.evidence import bundle_targets
 from functions.evidence.bundle_files import Problem, Unreadable, files, json_document, read_bytes

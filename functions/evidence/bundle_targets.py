@@ -121,7 +121,7 @@ def from_store(store: Store, at_: float) -> tuple[Target, ...]:
 
 
 def _whole(value: float | None) -> int | None:
-    return int(value) if value is not None and value == value and abs(value) < 2**53 else None
+    return int(value) if value is not None and abs(value) < 2**53 else None
 
 
 def merged(*groups: Iterable[Target]) -> tuple[Target, ...]:

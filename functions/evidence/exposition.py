@@ -171,15 +171,18 @@ class _Reader:
     def _plain(self, line: str, number: int) -> bool:
         """The quick way for the lines that nearly all bodies consist of. False: look closer."""
         brace = line.find("{")
+        labels: Mapping[str, str] | None
         if brace < 0:
             name, _, tail = line.partition(" ")
-            labels: Mapping[str, str] | None = _NO_LABELS
+            labels = _NO_LABELS
         else:
             close = line.rfind("}") + 1
             name, tail = line[:brace], line[close:]
             block = line[brace:close]
             labels = self.blocks.get(block)
-            if labels is None and (labels := self._block(block)) is None:
+            if labels is None:
+                labels = self._block(block)
+            if labels is None:
                 return False
         if name not in self.names:
             if not _NAME.fullmatch(name):

@@ -80,7 +80,8 @@ def valid_utf8(text: str) -> bool:
 def series(text: str, start: int, openmetrics: bool = False) -> Entry:
     """Read the series line that starts at `start`. Raises Rejected."""
     at = _skip(text, start)
-    name, pairs = "", []
+    name = ""
+    pairs: list[tuple[str | None, str]] = []
     if match := _NAME.match(text, at):
         name, at = match[0], _skip(text, match.end())
     elif not text.startswith("{", at):

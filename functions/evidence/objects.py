@@ -7,8 +7,9 @@ mistyped field reads as its empty value, never as an error. What is no object at
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -46,7 +47,7 @@ def quantity(value: object) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return float(value) if value == value and abs(value) != float("inf") else None
+        return float(value) if math.isfinite(value) else None
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     return float(match[1]) * _SUFFIXES[match[2]] if match else None
 
@@ -266,10 +267,7 @@ def workload(raw: Raw) -> Workload:
     metadata = meta(raw)
     kind = text(raw.get("kind"))
     spec, status = at(raw, "spec"), at(raw, "status")
-    if kind == "CronJob":
-        template = at(spec, "jobTemplate", "spec", "template")
-    else:
-        template = at(spec, "template")
+    template = at(spec, "jobTemplate", "spec", "template") if kind == "CronJob" else at(spec, "template")
     wanted = {"DaemonSet": status.get("desiredNumberScheduled"), "Job": spec.get("parallelism", 1)}.get(kind, spec.get("replicas"))
     if wanted is None and kind in ("Deployment", "StatefulSet", "ReplicaSet"):
         wanted = 1  # the API's default

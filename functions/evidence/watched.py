@@ -81,7 +81,8 @@ async def _from_objects(inventory: Inventory, at: datetime) -> Fact[tuple[Rule, 
     listed = await inventory.raw("PrometheusRule")
     if isinstance(listed, Missing):
         return listed
-    found, warnings = [], [*listed.warnings]
+    found: list[Any] = []
+    warnings = [*listed.warnings]
     for raw in listed.value:
         origin = _origin(raw)
         try:
@@ -114,7 +115,8 @@ async def _from_configmaps(inventory: Inventory, at: datetime) -> Fact[tuple[Das
     listed = await inventory.raw("ConfigMap", labels=DASHBOARD_LABEL)
     if isinstance(listed, Missing):
         return listed
-    found, warnings = [], [*listed.warnings]
+    found: list[Any] = []
+    warnings = [*listed.warnings]
     for raw in listed.value:
         try:
             found += dashboard_reader.from_configmap(raw)

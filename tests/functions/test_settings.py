@@ -82,5 +82,5 @@ def test_a_wrong_key_of_the_policy_is_named(document: object, key: str) -> None:
 def test_a_broken_policy_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("a: [")
-    with pytest.raises(SettingsError, match="policy.yaml"):
+    with pytest.raises(SettingsError, match=r"policy\.yaml"):
         read_policy(path)

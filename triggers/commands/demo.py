@@ -14,6 +14,7 @@ from pathlib import Path
 
 from functions import intake, report, wiring
 from functions.chat.console import Console
+from functions.checks import CHECKS
 from functions.contract.signals import AuditRequest
 from functions.evidence.bundle import Bundle
 from functions.report import Desk
@@ -51,7 +52,7 @@ class _Clock:
 
 async def _play(out: Path) -> None:
     bundle = Bundle.read(DEMO / "incident")
-    standards = wiring.bundle_standards(bundle, wiring.CHECKS)
+    standards = wiring.bundle_standards(bundle, CHECKS)
     lines = [json.loads(line) for line in (DEMO / "watch.jsonl").read_text().splitlines()]
     clock = _Clock(datetime.fromisoformat(lines[0]["at"]))
     data = out / "valkey"

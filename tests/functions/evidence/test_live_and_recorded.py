@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from functions.evidence.bundle import Bundle
 
 from functions.contract.facts import Facts, Known, Windows
 from functions.contract.policy import Policy
 from functions.contract.signals import Scope
+from functions.evidence.bundle import Bundle
 from functions.evidence.capture import About, capture
 from functions.evidence.gather import gather
 from functions.evidence.prometheus import Access, PrometheusSource

@@ -43,7 +43,11 @@ def test_the_counts_do_not_depend_on_the_sample(fleet: list[dict[str, str]], ran
 
 
 def test_a_label_that_is_on_all_or_none_costs_one_look_in_the_index() -> None:
-    samples = [Row({"__name__": "a", "job": "x", "gpu": "1"}, 1), Row({"__name__": "b", "job": "x", "gpu": "1"}, 1), Row({"__name__": "c", "job": "y"}, 1)]
+    samples = [
+        Row({"__name__": "a", "job": "x", "gpu": "1"}, 1),
+        Row({"__name__": "b", "job": "x", "gpu": "1"}, 1),
+        Row({"__name__": "c", "job": "y"}, 1),
+    ]
     (expected,) = presence.expected(samples, ["gpu"])
     assert [question.selector for question in expected.questions(())] == [
         f'{{{plan.stored(())[0].label}!~"{plan.stored(())[0].value}",job="x",gpu=""}}',
