@@ -1,6 +1,6 @@
 """HTTP for every role: routes, who may come in, limits, health, metrics, and the status policy.
 
-A status is delivery policy (docs/delivery.md): a broker retries 404, 408, 409, 429 and 5xx, its sources retry 503 but
+A status is delivery policy (docs/knative.md): a broker retries 404, 408, 409, 429 and 5xx, its sources retry 503 but
 never 500, Alertmanager retries 5xx only. So: what is durable, known already or of no interest is 202 with an empty
 body (a body that is no CloudEvent makes a broker answer 502 and send again); what can never be read is 400; what may
 work later is 503, and so is every fault of ours. What the roles do with an event is not here.
