@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import glob
 import os
 import shutil
 import signal
@@ -39,9 +38,8 @@ def binaries() -> dict[str, str]:
     found = {}
     if path := shutil.which("prometheus", path=os.environ.get("PATH", "") + ":/usr/sbin"):
         found["packaged"] = path
-    newer = os.environ.get("PROMETHEUS3") or next(
-        iter(sorted(glob.glob(os.path.expanduser("~/.cache/prometheus3/*/prometheus")), reverse=True)), ""
-    )
+    # PROMETHEUS3 names a directory with the program in it
+    newer = os.path.join(os.environ.get("PROMETHEUS3", ""), "prometheus") if os.environ.get("PROMETHEUS3") else ""
     if newer and os.access(newer, os.X_OK):
         found["newer"] = newer
     return found

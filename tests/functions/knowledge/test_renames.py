@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from functions.knowledge.renames import Catalogue, Kind, Rename, bare, load_renames
@@ -55,17 +53,6 @@ def test_every_row_has_a_source_and_is_complete() -> None:
         assert row.kind is not Kind.TYPE or row.types, row
         assert row.kind is not Kind.LABEL_VALUE or row.label, row
         assert row.kind is not Kind.MEANING or row.note, row
-
-
-def test_loading_is_fast_enough_for_a_cold_start() -> None:
-    load_renames.cache_clear()
-    best = 1.0
-    for _ in range(3):
-        load_renames.cache_clear()
-        start = time.perf_counter()
-        load_renames()
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.15
 
 
 def test_a_chain_over_two_releases_ends_at_the_name_that_is_there() -> None:
