@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+#: A label that needs no quotes in PromQL.
+_PLAIN_LABEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 class RuleKind(StrEnum):
@@ -69,8 +73,13 @@ class Matcher:
         return self.op.startswith("!")
 
     def __str__(self) -> str:
-        escaped = self.value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'{self.label}{self.op}"{escaped}"'
+        plain = _PLAIN_LABEL.fullmatch(self.label) is not None
+        return f"{self.label if plain else _quoted(self.label)}{self.op}{_quoted(self.value)}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,149 @@
+"""What changed its name or its unit, as reading and rewriting expressions need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from functions.contract.rules import Matcher, Selector
+
+#: What a family's stored series add to its name.
+SUFFIXES = ("_bucket", "_sum", "_count", "_total", "_created")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricChange:
+    """A metric that is called otherwise, is gone, or has another unit. `name` is stored or of the family."""
+
+    name: str
+    #: the new name, or a selector ("new{state=\"active\"}"); None where there is no plain successor
+    to: str | None
+    #: new value = old value × factor; None where the unit stayed or the factor is not known
+    factor: float | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the old name is no longer there (False: only the unit changed)."""
+        return self.to != self.name
+
+
+@dataclass(frozen=True, slots=True)
+class LabelChange:
+    """A label that is called otherwise or is gone, on some metrics."""
+
+    label: str
+    to: str | None
+    #: stored names that lost it; None: every metric
+    metrics: frozenset[str] | None = None
+    #: old value -> new value, where the values are written otherwise (under the same or the new label)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> bool:
+        return self.to != self.label
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Everything that changed at once."""
+
+    metrics: tuple[MetricChange, ...] = ()
+    labels: tuple[LabelChange, ...] = ()
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, MetricChange]:
+        return {change.name: change for change in self.metrics}
+
+    def metric(self, stored: str) -> MetricChange | None:
+        """The change of a stored name, with the suffix carried over where the family is what changed."""
+        if found := self._by_name.get(stored):
+            return found
+        for suffix in SUFFIXES:
+            if stored.endswith(suffix) and (found := self._by_name.get(stored[: -len(suffix)])):
+                return MetricChange(stored, _suffixed(found.to, suffix), _carried(found.factor, suffix))
+        return None
+
+    def lost_name(self, stored: str) -> MetricChange | None:
+        """The change of a stored name that is no longer there."""
+        found = self.metric(stored)
+        return found if found and found.lost else None
+
+    def metrics_of(self, selector: Selector) -> tuple[MetricChange, ...]:
+        """Changes of the metrics that a selector means, by name or by a pattern over __name__."""
+        if selector.name is not None:
+            found = self.metric(selector.name)
+            return (found,) if found else ()
+        return tuple(change for change in self.metrics if means(selector, change.name))
+
+    def label_of(self, selector: Selector, label: str) -> LabelChange | None:
+        """What became of a lost label on the metrics that a selector means; names from before or after the change."""
+        return next((c for c in self.labels if c.lost and c.label == label and self.concerns(c, selector)), None)
+
+    def concerns(self, change: LabelChange, selector: Selector) -> bool:
+        """Whether a label's change is about metrics that a selector means."""
+        if change.metrics is None:
+            return True
+        if selector.name is not None:
+            return selector.name in change.metrics or self._was(selector.name, change.metrics)
+        return any(means(selector, name) for name in change.metrics)
+
+    def _was(self, stored: str, metrics: frozenset[str]) -> bool:
+        """Whether a name is the new one of a metric of these."""
+        return any((m.to or "").partition("{")[0] == stored and m.name in metrics for m in self.metrics)
+
+    @property
+    def lost_labels(self) -> frozenset[str]:
+        return frozenset(change.label for change in self.labels if change.lost)
+
+
+NO_CHANGES = Changes()
+
+
+def _suffixed(to: str | None, suffix: str) -> str | None:
+    if to is None:
+        return None
+    name, brace, rest = to.partition("{")
+    return f"{name if name.endswith(suffix) else name + suffix}{brace}{rest}"
+
+
+def _carried(factor: float | None, suffix: str) -> float | None:
+    """Buckets and counts count; only their bounds have the unit."""
+    return None if suffix in ("_count", "_created") else factor
+
+
+def names_of(selector: Selector) -> tuple[str, ...]:
+    """The metric names that a selector spells out: its own, or the alternatives of a pattern over __name__."""
+    if selector.name is not None:
+        return (selector.name,)
+    return tuple(part for m in selector.matchers if m.label == "__name__" and m.op in ("=", "=~") for part in alternatives(m))
+
+
+def means(selector: Selector, name: str) -> bool:
+    """Whether a selector means a metric, by its name or by what it says of __name__."""
+    if selector.name is not None:
+        return selector.name == name
+    said = [m for m in selector.matchers if m.label == "__name__"]
+    return any(not m.negative for m in said) and all(_says(m, name) for m in said)
+
+
+def _says(matcher: Matcher, name: str) -> bool:
+    try:
+        hit = matcher.value == name if matcher.op in ("=", "!=") else re.fullmatch(matcher.value, name) is not None
+    except re.error:  # RE2 knows spellings that Python does not
+        return False
+    return hit != matcher.negative
+
+
+def alternatives(matcher: Matcher) -> tuple[str, ...]:
+    """The values that a positive matcher lists, where it is nothing but a list."""
+    if matcher.op == "=":
+        return (matcher.value,)
+    value = matcher.value
+    if value.startswith("(?:") and value.endswith(")"):
+        value = value[3:-1]
+    elif value.startswith("(") and value.endswith(")"):
+        value = value[1:-1]
+    parts = tuple(value.split("|"))
+    return () if any(set(part) & set("\\.+*?()[]{}^$") for part in parts) else parts
