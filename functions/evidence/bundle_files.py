@@ -61,8 +61,13 @@ class Text:
 
 
 def files(root: Path, folder: str, endings: tuple[str, ...], problems: list[Problem]) -> Iterator[str]:
-    """Paths, relative to the bundle, of the files under a folder, sorted; directories that are links are not entered."""
+    """Paths, relative to the bundle, of the files under a folder (none where there is no such folder), sorted.
+
+    Directories that are links are not entered: they can lead in circles.
+    """
     found: list[str] = []
+    if not os.path.lexists(root / folder):
+        return iter(())
 
     def refused(error: OSError) -> None:
         problems.append(Problem(relative(root, error.filename or folder), 0, f"can't be listed: {_reason(error)}"))
@@ -135,6 +140,33 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, _REPLACED.get(tag, pattern)) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+def yaml_lines(text: str) -> tuple[dict[tuple[str, ...], int], int]:
+    """Where each key of a small YAML file stands: path of keys -> line; and the line of the first repeated key, else 0.
+
+    For files that people write: of two equal keys the loader silently takes the last.
+    """
+    lines: dict[tuple[str, ...], int] = {}
+    repeated = 0
+    stack: list[tuple[tuple[str, ...], yaml.Node]] = []
+    if node := yaml.compose(text, Loader=yaml.CSafeLoader):
+        stack.append(((), node))
+    while stack and len(lines) < 100_000:
+        path, node = stack.pop()
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                at = (*path, str(key.value))
+                if at in lines and not repeated:
+                    repeated = key.start_mark.line + 1
+                lines.setdefault(at, key.start_mark.line + 1)
+                stack.append((at, value))
+        elif isinstance(node, yaml.SequenceNode):
+            for index, value in enumerate(node.value):
+                at = (*path, str(index))
+                lines.setdefault(at, value.start_mark.line + 1)
+                stack.append((at, value))
+    return lines, repeated
 
 
 def yaml_documents(text: str) -> list[Any]:

@@ -42,6 +42,11 @@ class Reading:
     target_problem: Problem | None = None
 
     @property
+    def holds(self) -> bool:
+        """Whether there is anything of the window in the bundle."""
+        return bool(self.parts or self.files or self.problems or self.targets is not None or self.target_problem)
+
+    @property
     def newest(self) -> float | None:
         """The newest instant that the files themselves state."""
         stated = [t.timestamp() for s, _, _ in self.parts if s.target and (t := instant(s.target.get("scraped_at")))]
@@ -206,18 +211,20 @@ class BundleMetrics:
         self._rules = rules
 
     def window(self, at: datetime) -> Window | Missing:
-        """The window that shows an instant, if it is there and whole."""
-        at_ = at.timestamp()
-        window = self.after
-        if self.before and (not self.after or abs(at_ - self.before.at) < abs(at_ - self.after.at)):
-            window = self.before
-        if window is None:
-            return Missing(Why.NOT_CONFIGURED, "the bundle has no metrics/after", "metrics/after")
-        if window is self.before and not self.after and at_ > window.at:
-            return Missing(Why.NOT_CONFIGURED, "the bundle has no metrics/after", "metrics/after")
-        if window.problem:
+        """The window that shows an instant, if its metrics are there and whole."""
+        window = self._nearest(at)
+        if window and window.problem:
             return Missing(Why.MALFORMED, str(window.problem), window.source)
+        if window is None or not window.reading.files:
+            name = window.source if window else "metrics/after"
+            return Missing(Why.NOT_CONFIGURED, f"the bundle has no {name}", name)
         return window
+
+    def _nearest(self, at: datetime) -> Window | None:
+        moment = at.timestamp()
+        if self.before and (abs(moment - self.before.at) < abs(moment - self.after.at) if self.after else moment <= self.before.at):
+            return self.before
+        return self.after
 
     async def ask(self, question: Question, at: datetime) -> Fact[tuple[Row, ...]]:
         """Answer one question at an instant."""
@@ -253,17 +260,13 @@ class BundleMetrics:
 
     async def targets(self, at: datetime) -> Fact[tuple[Target, ...]]:
         """The scrape targets of the window."""
-        window = self.window(at)
-        if isinstance(window, Missing):
-            only = self._listed_only(at)
-            return only or window
-        if window.reading.target_problem:
+        window = self._nearest(at)
+        if window and window.reading.target_problem:
             return Missing(Why.MALFORMED, str(window.reading.target_problem), window.reading.target_problem.path)
-        return Known(window.targets, at, f"{window.source}, targets/{window.reading.name}.json")
-
-    def _listed_only(self, at: datetime) -> Fact[tuple[Target, ...]] | None:
-        """Targets of a window that has no metrics, only the server's answer."""
-        return None
+        if window and not window.problem and window.reading.targets is not None:
+            return Known(window.targets, at, f"{window.source}, targets/{window.reading.name}.json")
+        whole = self.window(at)
+        return whole if isinstance(whole, Missing) else Known(whole.targets, at, whole.source)
 
     async def metadata(self, at: datetime) -> Fact[Mapping[tuple[str, str], Metadata]]:
         """What HELP, TYPE and UNIT say."""

@@ -33,7 +33,7 @@ _LOOSE_PAIR = re.compile(
 _LOOSE_HEAD = re.compile(r"\s*([a-zA-Z_:][\w:.]*)?\s*(\{)?")
 _LOOSE_TAIL = re.compile(r"\s*([^\s{#]+)(?:\s+(-?\d+(?:\.\d+)?)(?![\w.]))?")
 _TARGET = re.compile(r"^#[ \t]*TARGET(?=[ \t\r]|$)([^\n]*)$", re.MULTILINE)
-_TARGET_PAIR = re.compile(r'\s*([A-Za-z_][\w.]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_TARGET_PAIR = re.compile(r'[\s,]*([A-Za-z_][\w.]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 class Sample(NamedTuple):
@@ -239,8 +239,8 @@ class _Reader:
             self._describe(*found)
 
     def _describe(self, word: str, name: str, text: str) -> None:
-        family = self.families.setdefault(_printable(name), Family())
-        text = _printable(text)
+        family = self.families.setdefault(grammar.printable(name), Family())
+        text = grammar.printable(text)
         if word == "HELP":
             family.help = family.help or text.strip().replace("\\n", "\n").replace("\\\\", "\\")
         elif word == "TYPE":
@@ -281,7 +281,7 @@ def loose_sample(line: str, number: int, openmetrics: bool = False) -> Sample | 
             if match[3] is None:
                 name = name or match[1] or ""
             else:
-                labels[_printable(match[1] or match[2])] = _printable(grammar.unescape(match[3]))
+                labels[grammar.printable(match[1] or match[2])] = grammar.printable(grammar.unescape(match[3]))
             at = match.end()
         close = re.compile(r"\s*,?\s*\}").match(line, at)
         if not close:
@@ -297,12 +297,7 @@ def loose_sample(line: str, number: int, openmetrics: bool = False) -> Sample | 
 
 def _bad(line: str, number: int, problem: str) -> BadLine:
     text = line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
-    return BadLine(number, _printable(text.rstrip("\r")), problem)
-
-
-def _printable(text: str) -> str:
-    """Without lone surrogates, which no report could encode."""
-    return text if grammar.valid_utf8(text) else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return BadLine(number, grammar.printable(text.rstrip("\r")), problem)
 
 
 def render(samples: Iterator[Sample] | tuple[Sample, ...], families: Mapping[str, Family] | None = None) -> str:

@@ -194,4 +194,9 @@ def _line_end(text: str, at: int) -> int:
 def _shown(text: str) -> str:
     """A piece of a body in a message: printable, short."""
     short = text if len(text) <= 40 else text[:40] + "…"
-    return ascii(short.encode("utf-8", "surrogateescape").decode("utf-8", "replace")) if not short.isprintable() else f'"{short}"'
+    return f'"{short}"' if short.isprintable() else ascii(printable(short))
+
+
+def printable(text: str) -> str:
+    """Without lone surrogates (bytes that were no UTF-8), which no report could encode."""
+    return text if valid_utf8(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -108,9 +108,11 @@ class DeviceKnowledge(BaseModel):
         return tuple(dict.fromkeys([*more, *self.labels[role]]))
 
     def pattern_for(self, policy: Policy) -> str:
-        """`metric_pattern` with the prefixes that a site adds to metric names."""
-        prefixes = sorted({re.escape(stored) for stored in policy.signals.rewrite if stored})
-        return f"({'|'.join(prefixes)})?({self.metric_pattern})" if prefixes else self.metric_pattern
+        """`metric_pattern` with the prefixes that a site adds to metric names, or puts in the place of an exporter's own."""
+        added = sorted(re.escape(stored) for stored, printed in policy.signals.rewrite.items() if stored and not printed)
+        put = sorted(f"{re.escape(stored)}.*" for stored, printed in policy.signals.rewrite.items() if stored and printed)
+        known = f"({'|'.join(added)})?({self.metric_pattern})" if added else self.metric_pattern
+        return "|".join([known, *put])
 
     def resource_kind(self, name: str) -> Literal["device", "instance", ""]:
         """What one unit of an extended resource is; "" where it is no GPU."""
