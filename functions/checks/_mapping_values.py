@@ -6,6 +6,7 @@ identity twice, or a device series beside its per-Pod parts, is `duplicate-serie
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -43,8 +44,12 @@ class Copies:
 
     @property
     def holders(self) -> dict[Holder, float]:
-        """Holder -> value; the series that name nobody left out."""
-        return {v.holder: v.reading.value for v in self.values if v.holder != NOBODY}
+        """Holder -> its highest value; the series that name nobody left out. One holder may have several series."""
+        found: dict[Holder, float] = {}
+        for value in self.values:
+            if value.holder != NOBODY:
+                found[value.holder] = max(value.reading.value, found.get(value.holder, value.reading.value))
+        return found
 
     @property
     def whole(self) -> float | None:
@@ -84,6 +89,8 @@ def _by_device(world: World, names: Iterable[Naming], readings: Iterable[DeviceR
         naming = named.get(_identity(reading.source))
         if not reading.source.gpu or naming is None or reading.concept not in world.rules.single_valued:
             continue
+        if math.isnan(reading.value):
+            continue  # no value, and nothing can be compared with it
         holder = _holder(world, naming)
         if holder is not None:
             grouped[(key_of(reading.source, uuids), reading.concept, reading.metric)].append(Value(reading, holder))

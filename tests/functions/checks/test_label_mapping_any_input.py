@@ -59,3 +59,14 @@ def test_each_optional_fact_may_be_missing() -> None:
     for name, needed in CHECK.needs.items():
         if not needed:
             assert judge(pods=(pod("a-0"),), devices=(series(A, name="a-0"),), **{name: gone}).verdict is Verdict.PASS, name
+
+
+def test_a_value_that_is_no_number_decides_nothing_in_either_order() -> None:
+    devices = (series(A, name="a-0"), series(A, name="b-0"))
+    readings = [
+        DeviceReading("gpu.utilization", "DCGM_FI_DEV_GPU_UTIL", v, 1, d) for v, d in zip((float("nan"), 55.0), devices, strict=True)
+    ]
+    answers = [judge(pods=(pod("a-0"), pod("b-0")), devices=devices, readings=tuple(order)) for order in (readings, readings[::-1])]
+    codes = [{f.code for f in answer.findings} for answer in answers]
+    assert codes[0] == codes[1]
+    assert "label-mapping/shared-device" not in codes[0]
