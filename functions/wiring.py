@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,16 +77,27 @@ def metric_source(settings: Settings) -> MetricSource | None:
 
 
 async def object_source(settings: Settings) -> KubernetesSource | None:
-    """The cluster as kubectl finds it; None without one."""
+    """The cluster as kubectl finds it; None without one. Raises SettingsError for a KUBECONFIG that can't be used."""
     from functions.evidence.kubernetes import KubernetesSource
     from functions.evidence.kubernetes_errors import NotConfigured
 
     try:
         return await KubernetesSource.connect(settings.kubeconfig)
-    except NotConfigured:
+    except NotConfigured as error:
         if settings.kubeconfig:
-            raise
+            raise SettingsError(str(error)) from None
         return None
+
+
+@asynccontextmanager
+async def live_sources(settings: Settings) -> AsyncIterator[tuple[MetricSource | None, KubernetesSource | None]]:
+    """Both live sources, as far as they are configured; closed afterwards."""
+    metrics, objects = metric_source(settings), await object_source(settings)
+    try:
+        yield metrics, objects
+    finally:
+        if objects is not None:
+            await objects.close()
 
 
 def live_gather(settings: Settings, metrics: MetricSource | None, objects: ObjectSource | None, standards: Standards) -> Gather:

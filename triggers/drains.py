@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.contract.signals import Signal, Subject, Trigger, TriggerKind
+from functions.contract.times import text_time
 from triggers.node_reading import (
     Raw,
     Reading,
@@ -32,7 +33,6 @@ from triggers.node_reading import (
     leaving_until,
     missing,
     read,
-    text_time,
 )
 
 State = dict[str, Any]

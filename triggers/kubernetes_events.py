@@ -22,6 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from functions.contract.signals import Signal, Subject, Trigger, TriggerKind
+from functions.contract.times import text_time
 
 #: The same trouble at the same place is audited again after this, if it still goes on.
 QUIET = timedelta(hours=1)
@@ -80,7 +81,7 @@ def read(event: Mapping[str, Any]) -> Hint:
     source = event.get("source") or event.get("deprecatedSource") or {}
     firsts = [event.get("eventTime"), event.get("firstTimestamp"), event.get("deprecatedFirstTimestamp")]
     lasts = [series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("deprecatedLastTimestamp"), *firsts]
-    created = _time(event.get("metadata", {}).get("creationTimestamp"))
+    created = text_time(event.get("metadata", {}).get("creationTimestamp"))
     related = event.get("related")
     return Hint(
         uid=str(event.get("metadata", {}).get("uid", "")),
@@ -90,8 +91,8 @@ def read(event: Mapping[str, Any]) -> Hint:
         subject=_reference(about),
         subject_uid=str(about.get("uid", "")),
         count=max(1, *(int(n or 0) for n in (event.get("count"), event.get("deprecatedCount"), series.get("count")))),
-        first_at=min((t for t in map(_time, firsts) if t), default=created),
-        last_at=max((t for t in map(_time, lasts) if t), default=created),
+        first_at=min((t for t in map(text_time, firsts) if t), default=created),
+        last_at=max((t for t in map(text_time, lasts) if t), default=created),
         reporter=str(event.get("reportingController") or event.get("reportingComponent") or source.get("component") or ""),
         related=_reference(related) if related else None,
     )
@@ -132,7 +133,7 @@ def observe(
     row = row_of(hint)
     at = hint.last_at or now
     state: State = dict(previous) if previous else {"round": 0, "signalled": None, "seen": {}}
-    last = _time(state["signalled"])
+    last = text_time(state["signalled"])
     if row is None or not hint.subject.name or (last is not None and at - last < QUIET):
         return dict(previous) if previous else None, []
     if row.after > 1:
@@ -175,13 +176,3 @@ def _reference(reference: Mapping[str, Any]) -> Subject:
     # the kubelet's Events on its Node say namespace "default" or none
     namespace = "" if kind == "Node" else str(reference.get("namespace") or "")
     return Subject(kind, str(reference.get("name", "")), namespace)
-
-
-def _time(text: Any) -> datetime | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        value = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return value if value.tzinfo else None

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from functions.contract.times import text_time
+
 Raw = Mapping[str, Any]
 
 #: NVIDIA/k8s-operator-libs pkg/upgrade/consts.go: the operator walks the node through these states
@@ -93,17 +95,6 @@ def read(node: Raw) -> Reading:
         in_maintenance="MaintenanceInProgress" in true,
         planned=tuple(name for name in _PLANNED if name in true),
     )
-
-
-def text_time(text: str | None) -> datetime | None:
-    """An RFC 3339 time, or None."""
-    if not text:
-        return None
-    try:
-        value = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return value if value.tzinfo else None
 
 
 def _extended(quantities: Mapping[str, Any] | None) -> dict[str, int]:

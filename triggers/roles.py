@@ -14,7 +14,7 @@ import aiohttp
 from functions import intake, report
 from functions.audit import Gather, Standards, perform
 from functions.contract.errors import Again, Never
-from functions.contract.signals import AuditRequest, Signal
+from functions.contract.signals import AuditRequest
 from functions.envelope import Event, write
 from functions.evidence.kubernetes import KubernetesSource
 from functions.evidence.kubernetes_errors import KubernetesError
@@ -196,8 +196,3 @@ async def forever(name: str, seconds: float, work: Callable[[], Awaitable[object
         except Exception:  # a loop that ends would be silence; the next round may succeed
             log.exception("%s failed", name)
         await asyncio.sleep(seconds)
-
-
-def as_signal_lines(signals: list[Signal]) -> list[dict[str, Any]]:
-    """Signals in their JSON form."""
-    return [s.as_dict() for s in signals]

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from functions.contract.times import text_time
+
 Raw = Mapping[str, Any]
 
 KINDS = ("Deployment", "StatefulSet", "DaemonSet")
@@ -73,17 +75,6 @@ class Progress:
 def read(workload: Raw, around: Surroundings) -> Progress:
     """How far the workload has come. Its kind is one of KINDS."""
     return {"Deployment": _deployment, "StatefulSet": _stateful_set, "DaemonSet": _daemon_set}[workload["kind"]](workload, around)
-
-
-def text_time(text: str | None) -> datetime | None:
-    """An RFC 3339 time, or None."""
-    if not text:
-        return None
-    try:
-        value = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return value if value.tzinfo else None
 
 
 def created_at(workload: Raw) -> datetime | None:

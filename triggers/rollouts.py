@@ -21,7 +21,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.contract.signals import Signal, Subject, Trigger, TriggerKind
-from triggers.rollout_progress import KINDS, Progress, Surroundings, created_at, read, template_changed_at, text_time
+from functions.contract.times import text_time
+from triggers.rollout_progress import KINDS, Progress, Surroundings, created_at, read, template_changed_at
 
 __all__ = ["DEADLINE", "KINDS", "Surroundings", "is_open", "observe"]
 

@@ -231,9 +231,7 @@ class BundleMetrics:
         window = self.window(at)
         if isinstance(window, Missing):
             return window
-        seen = window.store.visible(
-            at.timestamp(), float(question.over[1]) if question.over else None, lambda name: _concerns(question, name)
-        )
+        seen = window.store.visible(at.timestamp(), float(question.over[1]) if question.over else None, question.concerns)
         rows = question.answer(({**series.labels, "__name__": name}, samples) for name, series, samples in seen)
         return Known(rows, at, f"{window.source}: {question.shown}", tuple(map(str, window.reading.unread)))
 
@@ -285,12 +283,3 @@ class BundleMetrics:
         if not window.bodies:
             return Missing(Why.NOT_CONFIGURED, f"{window.source} is a stored view: raw bodies are not in it", window.source)
         return Known(window.bodies, at, window.source)
-
-
-def _concerns(question: Question, name: str) -> bool:
-    """Whether a metric can be in the answer: saves looking at all series for a question about a few names."""
-    if question.parts:
-        return any(_concerns(part, name) for part in question.parts)
-    if question.names and name not in question.names:
-        return False
-    return all(matches(m, name) for m in question.where if m.label == "__name__")

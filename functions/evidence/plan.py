@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from functions.contract.rules import Matcher
-from functions.evidence.questions import METRIC, Question, literal, one_of
+from functions.evidence.questions import METRIC, Question, one_of
 
 #: Series that a Prometheus writes by itself: about a target, or about an alert.
 ABOUT_TARGETS = (
@@ -24,8 +24,6 @@ ABOUT_TARGETS = (
 SYNTHETIC = (*ABOUT_TARGETS, "ALERTS", "ALERTS_FOR_STATE")
 #: Asked with all their labels, once a target.
 TARGET_SERIES = (*ABOUT_TARGETS[:4], "scrape_timeout_seconds", "process_start_time_seconds")
-#: Labels that Kubernetes service discovery attaches to targets, besides the spellings of the roles.
-TARGET_LABELS = ("namespace", "pod", "container", "node", "service", "endpoint", "kubernetes_node", "cluster")
 
 #: Health of a Prometheus server itself. A rate over the window for counters, the value for the others.
 PIPELINE_RATES = (
@@ -63,11 +61,6 @@ PIPELINE_VALUES = (
 PIPELINE_WINDOW = 600
 
 EVERYTHING = (Matcher("__name__", "=~", ".+"),)
-
-
-def names_like(prefixes: Iterable[str]) -> Matcher:
-    """A matcher for metric names that begin with any of the prefixes."""
-    return Matcher("__name__", "=~", "|".join(f"{literal(prefix)}.*" for prefix in sorted(set(prefixes))))
 
 
 def relevance(devices: Matcher, known: Iterable[str]) -> Question:

@@ -148,16 +148,28 @@ class Question:
         )
         return tuple(row for row in rows if not self.after or compare(self.after[0], row.value, self.after[1]))
 
+    def concerns(self, name: str) -> bool:
+        """Whether a metric can be in the answer, going by its name alone."""
+        if self.parts:
+            return any(part.concerns(name) for part in self.parts)
+        if self.names and name not in self.names:
+            return False
+        return all(matches(m, name) for m in self.where if m.label == "__name__")
+
     def _select(self, series: Iterable[Series]) -> Iterable[tuple[Mapping[str, str], float]]:
         series = list(series) if self.alive else series
         newest = _newest(series) if self.alive else {}
+        wanted: dict[str, bool] = {}  # many series share a name, and a pattern over names is dear
+        others = [m for m in self.where if m.label != "__name__"]
         for labels, samples in series:
             name = labels.get("__name__", "")
-            if not samples or (self.names and name not in self.names):
+            if name not in wanted:
+                wanted[name] = self.concerns(name)
+            if not samples or not wanted[name]:
                 continue
             if self.alive and samples[-1][0] < newest[_place(labels)]:
                 continue
-            if not all(matches(m, labels.get(m.label, "")) for m in self.where):
+            if not all(matches(m, labels.get(m.label, "")) for m in others):
                 continue
             value = RANGE_FUNCTIONS[self.over[0]](samples, self.over[1]) if self.over else samples[-1][1]
             if value is None or not self._kept(value):

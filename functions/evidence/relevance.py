@@ -10,6 +10,7 @@ from functions.contract.policy import Policy
 from functions.contract.rules import Matcher
 from functions.contract.signals import Scope
 from functions.contract.telemetry import Target
+from functions.evidence.places import host_of
 from functions.knowledge import Knowledge
 from functions.knowledge.devices import ATTRIBUTION, ROLES
 
@@ -104,9 +105,3 @@ def on_node(targets: Iterable[Target], name: str, nodes: Sequence[Node], pods: S
         or host_of(t.instance) in addresses
         or (t.labels.get("namespace", ""), t.labels.get("pod", "")) in running
     )
-
-
-def host_of(instance: str) -> str:
-    """The host part of `host:port`, `[v6]:port` or a bare host."""
-    host, colon, port = instance.rpartition(":")
-    return host.strip("[]") if colon and port.isdigit() and (":" not in host or host.startswith("[")) else instance.strip("[]")

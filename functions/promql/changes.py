@@ -65,11 +65,6 @@ class Changes:
                 return MetricChange(stored, _suffixed(found.to, suffix), _carried(found.factor, suffix))
         return None
 
-    def lost_name(self, stored: str) -> MetricChange | None:
-        """The change of a stored name that is no longer there."""
-        found = self.metric(stored)
-        return found if found and found.lost else None
-
     def metrics_of(self, selector: Selector) -> tuple[MetricChange, ...]:
         """Changes of the metrics that a selector means, by name or by a pattern over __name__."""
         if selector.name is not None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from functions.contract.rules import Matcher, Selector
 
@@ -114,12 +114,6 @@ class Binary(Node):
     extra: tuple[Name, ...] = ()
     #: `fill…()` supplies what one side lacks
     filled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    root: Node
-    holes: tuple[Span, ...] = field(default=())
 
 
 def children(node: Node) -> tuple[Node, ...]:

@@ -30,7 +30,6 @@ BINDING = {"default": 1, "or": 2, "and": 3, "unless": 3, "if": 3, "ifnot": 3}
 BINDING |= dict.fromkeys(("==", "!=", ">", "<", ">=", "<="), 4)
 BINDING |= {"+": 5, "-": 5, "*": 6, "/": 6, "%": 6, "atan2": 6, "^": 8}
 _UNARY = 7
-COMPARISONS = frozenset({"==", "!=", ">", "<", ">=", "<="})
 AGGREGATORS = frozenset({"sum", "avg", "count", "min", "max", "group", "stddev", "stdvar", "count_values", "quantile"})
 AGGREGATORS |= {"topk", "bottomk", "limitk", "limit_ratio", "any", "distinct", "median", "mode", "quantiles", "share", "outliersk"}
 _NUMBERS = frozenset({"inf", "nan"})

@@ -59,16 +59,12 @@ async def _bundle(path: str, scopes: Sequence[Scope], checks: Sequence[Check]) -
 async def _live(scopes: Sequence[Scope], checks: Sequence[Check]) -> list[AuditReport]:
     settings = Settings.read()
     standards = wiring.standards(settings, checks)
-    metrics, objects = wiring.metric_source(settings), await wiring.object_source(settings)
-    try:
+    async with wiring.live_sources(settings) as (metrics, objects):
         if metrics is None and objects is None:
             raise UsageError("nothing to audit: set TELLTALE_PROMETHEUS_URL and KUBECONFIG, or name a --bundle")
         gather = wiring.live_gather(settings, metrics, objects, standards)
         requests = [AuditRequest(_new_id(), scope, Trigger(TriggerKind.MANUAL)) for scope in scopes]
         return [await _one(request, gather, standards, output.Progress(), []) for request in requests]
-    finally:
-        if objects is not None:
-            await objects.close()
 
 
 async def _one(

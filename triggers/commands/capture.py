@@ -27,17 +27,13 @@ def run(options: argparse.Namespace) -> int:
 async def _capture(out: Path, scope: Scope) -> int:
     settings = Settings.read()
     standards = wiring.standards(settings)
-    metrics, objects = wiring.metric_source(settings), await wiring.object_source(settings)
-    if metrics is None and objects is None:
-        raise UsageError("nothing to capture: set TELLTALE_PROMETHEUS_URL and KUBECONFIG")
     now = datetime.now(UTC)
     windows = Windows(now - timedelta(seconds=standards.policy.windows.baseline), now)
     about = About(settings.cluster, windows, Trigger(TriggerKind.MANUAL), scope)
-    try:
+    async with wiring.live_sources(settings) as (metrics, objects):
+        if metrics is None and objects is None:
+            raise UsageError("nothing to capture: set TELLTALE_PROMETHEUS_URL and KUBECONFIG")
         written = await capture(metrics, objects, out, about=about, knowledge=standards.knowledge, policy=standards.policy)
-    finally:
-        if objects is not None:
-            await objects.close()
     for what, why in written.left_out:
         print(f"left out: {what}: {why}", file=sys.stderr)
     print(f"written to {out}; look through it before you share it")

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functions import wiring
 from functions.contract.errors import Again
 from functions.contract.facts import Missing
-from functions.evidence.kubernetes_errors import NotConfigured
 from functions.settings import Settings, SettingsError
 from triggers.commands import output
 from triggers.commands.serve import channels, opened
@@ -42,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     """Print one line a thing; exit 1 where something needed can't be had."""
     try:
         lines = asyncio.run(_examine(Settings.read()))
-    except (SettingsError, NotConfigured) as error:
+    except SettingsError as error:
         raise UsageError(str(error)) from None
     if options.format == "json":
         print(output.as_json({"checks": [asdict(line) for line in lines]}))

@@ -7,9 +7,10 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -90,9 +91,7 @@ async def parts(settings: Settings, *, embedded: bool) -> AsyncIterator[Parts]:
     """Everything that a role needs, closed afterwards."""
     async with AsyncExitStack() as stack:
         standards = wiring.standards(settings)
-        metrics, objects = wiring.metric_source(settings), await wiring.object_source(settings)
-        if objects is not None:
-            stack.push_async_callback(objects.close)
+        metrics, objects = await stack.enter_async_context(wiring.live_sources(settings))
         store = await stack.enter_async_context(opened(settings, embedded=embedded))
         session = await stack.enter_async_context(aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)))
         ways = channels(settings)
@@ -117,8 +116,8 @@ async def _serve(settings: Settings, name: str) -> None:
         host, port = settings.address
         await web.TCPSite(runner, host, port).start()
         log.info("telltale %s serves on %s:%d", name, host, port)
-        tasks = [asyncio.create_task(work, name=title) for title, work in background]
-        waiting = asyncio.create_task(stop.wait())
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(work, name=title) for title, work in background]
+        waiting: asyncio.Task[Any] = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
@@ -143,18 +142,14 @@ def _role(name: str, shared: Parts) -> Role:
         event=handlers.get(name),
         webhook=shared.webhook if name in ("intake", "run") else None,
         board=StoredBoard(shared.store) if name in ("board", "run") else None,
-        gauges=lambda: _gauges(shared),
+        gauges=lambda: shared.store.gauges(shared.clock()),
         token=settings.token.get_secret_value() if settings.token else "",
         sender=Verifier(settings.oidc_issuer, settings.oidc_audience) if settings.oidc_audience else None,
         host=settings.address[0],
     )
 
 
-async def _gauges(shared: Parts):  # type: ignore[no-untyped-def]
-    return await shared.store.gauges(shared.clock())
-
-
-def _background(shared: Parts):  # type: ignore[no-untyped-def]
+def _background(shared: Parts) -> list[tuple[str, Coroutine[Any, Any, None]]]:
     """The loops of `run`: watch, claim and audit, report, schedule."""
     settings = shared.settings
     slots = asyncio.Semaphore(4)
