@@ -1,7 +1,8 @@
 """One audit: gather facts, run the checks, compare with what is open, and end it in one durable step.
 
 `judge` alone is pure and is all that a bundle needs. What could not be judged because its sources were away is reported
-as unknown, once, and judged again when they are back.
+as unknown, once, and judged again when they are back. An audit that ends in a fault of Telltale's own is tried again
+soon, says so, and is given up in the end: reported as unknown.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from functions import baseline
 from functions.checks.base import Check, run, union_of_needs
 from functions.contract.errors import Again
-from functions.contract.facts import Facts, Why, Windows
+from functions.contract.facts import Facts, Known, Missing, Why, Windows
 from functions.contract.findings import CheckResult, Subject, Unjudged, Verdict
 from functions.contract.policy import Policy
 from functions.contract.report import AuditReport, instant
@@ -34,9 +36,10 @@ Clock = Callable[[], datetime]
 
 #: An audit that ended in a crash so often is given up: reported as unknown, and a dead letter that can be replayed.
 MAX_ATTEMPTS = 5
+#: After a fault of Telltale's own; doubled at each attempt.
+_AFTER_A_FAULT = timedelta(seconds=10)
 #: Faults of a source that pass by themselves.
 _PASSING = frozenset({Why.UNREACHABLE.value, Why.TIMED_OUT.value})
-_FIRST_RETRY = timedelta(seconds=30)
 _LONGEST_RETRY = timedelta(minutes=15)
 #: A source that has been away for a day needs a person; the scheduled audits go on saying unknown.
 _ROUNDS = 96
@@ -51,6 +54,17 @@ class Standards:
     policy: Policy
     #: functions/knowledge: names, sentinels, renames
     knowledge: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an audit may take, and how it waits for sources that are away."""
+
+    lease: timedelta = timedelta(seconds=600)
+    #: until what was away is asked again the first time; doubled each time
+    retry: timedelta = timedelta(seconds=30)
+    #: how long a source that is back must have been so: until then a server also answers with series of before
+    settle: timedelta = timedelta(seconds=300)
 
 
 def windows_of(request: AuditRequest, now: datetime, policy: Policy) -> Windows:
@@ -78,23 +92,30 @@ def judge(request: AuditRequest, facts: Facts, standards: Standards, *, coverage
         current=facts.windows.current,
         checks=results,
         signals=request.signals,
-        coverage=tuple(coverage),
+        coverage=(*coverage, *facts.remarks, *_unread(facts)),
         cost=facts.cost,
         context=context(facts, findings, request.signals),
     )
 
 
+def _unread(facts: Facts) -> list[str]:
+    """Rules and dashboards that could not be read beside those that could: whom a change hits may be more than is said."""
+    known = [(name, fact) for name, fact in (("rules", facts.rules), ("dashboards", facts.dashboards)) if isinstance(fact, Known)]
+    return [f"{name} that could not be read: {warning}" for name, fact in known for warning in fact.warnings]
+
+
 def given_up(request: AuditRequest, standards: Standards, now: datetime) -> AuditReport:
     """The report of an audit that never came to its end: everything is unknown."""
-    why = f"not judged: the audit was given up after {request.attempt - 1} attempts, each of which ended without a result"
+    last = f"; the last one: {request.fault}" if request.fault else ""
+    why = f"not judged: the audit was given up after {request.attempt - 1} attempts, each of which ended without a result{last}"
     results = tuple(CheckResult(c.id, Verdict.UNKNOWN, why, unjudged=(Unjudged(Subject(), why),)) for c in standards.checks)
     return AuditReport(request.audit, standards.cluster, request.scope, request.trigger, request.baseline, now, results, request.signals)
 
 
 async def perform(
-    request: AuditRequest, *, gather: Gather, standards: Standards, store: Store, clock: Clock, lease: timedelta
+    request: AuditRequest, *, gather: Gather, standards: Standards, store: Store, clock: Clock, patience: Patience
 ) -> AuditReport | None:
-    """Do a claimed audit. None: it had been completed by somebody else. Raises StoreError; the audit is then claimed again.
+    """Do a claimed audit. None: it was completed by somebody else, or is put off. Raises StoreError; it is then claimed again.
 
     Wherever this is cut off, another process does the audit once the lease has run out, and what is complete stays so.
     """
@@ -102,19 +123,47 @@ async def perform(
         report = given_up(request, standards, clock())
         done = await store.audits.complete(report, clock(), dead=report.checks[0].summary if report.checks else "given up")
         return report if done else None
-    async with _kept(request, store, clock, lease):
-        windows = windows_of(request, clock(), standards.policy)
-        gaps = await store.notes.gaps()
-        facts = await gather(request, windows, union_of_needs(standards.checks))
-        # the checks take their time on a big cluster; the lease is renewed and requests are answered meanwhile
-        report = await asyncio.to_thread(judge, request, facts, standards, coverage=[coverage_line(g) for g in gaps.values()])
-        again = judge_again(request, report, clock())
-        done = await store.audits.complete(report, clock(), gaps=gaps, again=again)
+    try:
+        async with _kept(request, store, clock, patience.lease):
+            return await _audit(request, gather, standards, store, clock, patience)
+    except Again:
+        raise
+    except Exception as error:  # an audit that ends in a fault of our own must end in words, not in silence
+        fault = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        log.exception("audit %s of %s: attempt %d of %d ended in a fault", request.audit, request.scope, request.attempt, MAX_ATTEMPTS)
+        await store.queue.retry(request, clock() + _AFTER_A_FAULT * 2 ** (request.attempt - 1), fault=fault)
+        return None
+
+
+async def _audit(
+    request: AuditRequest, gather: Gather, standards: Standards, store: Store, clock: Clock, patience: Patience
+) -> AuditReport | None:
+    windows = windows_of(request, clock(), standards.policy)
+    gaps = await store.notes.gaps()
+    facts = await gather(request, windows, union_of_needs(standards.checks))
+    if request.round and not request.back and not _away(facts):
+        # a server that is just back has scraped little, and still shows series of before it went
+        log.info("audit %s of %s: its sources are back, and have to settle", request.audit, request.scope)
+        await store.queue.retry(request, clock() + patience.settle, counted=False, back=clock())
+        return None
+    coverage = [coverage_line(g) for g in gaps.values()]
+    coverage += [f"an earlier attempt at this audit ended in a fault of Telltale's own: {request.fault}"] if request.fault else []
+    # the checks take their time on a big cluster; the lease is renewed and requests are answered meanwhile
+    report = await asyncio.to_thread(judge, request, facts, standards, coverage=coverage)
+    again = judge_again(request, report, clock(), patience.retry)
+    done = await store.audits.complete(report, clock(), gaps=gaps, again=again)
     log.info("audit %s of %s: %s%s", report.id, report.scope, report.verdict.value, "" if done else " (was complete)")
+    if done:
+        await baseline.keep(store, report, facts)
     return report if done else None
 
 
-def judge_again(request: AuditRequest, report: AuditReport, now: datetime) -> JudgeAgain | None:
+def _away(facts: Facts) -> bool:
+    """Whether a source is away for now."""
+    return any(isinstance(fact := facts.fact(name), Missing) and fact.why.value in _PASSING for name in Facts.names())
+
+
+def judge_again(request: AuditRequest, report: AuditReport, now: datetime, first: timedelta = Patience().retry) -> JudgeAgain | None:
     """When to judge once more what could not be judged because a source was away. Pure.
 
     A scheduled audit comes again by itself.
@@ -124,7 +173,7 @@ def judge_again(request: AuditRequest, report: AuditReport, now: datetime) -> Ju
     away = any(c.verdict is Verdict.UNKNOWN and any(m.why in _PASSING for m in c.missing) for c in report.checks)
     if not away or request.trigger.kind is TriggerKind.SCHEDULE or request.round >= _ROUNDS or not request.signals:
         return None
-    wait = min(_LONGEST_RETRY, _FIRST_RETRY * 2 ** min(request.round, 10))
+    wait = min(_LONGEST_RETRY, first * 2 ** min(request.round, 10))
     entries = tuple(Entry(s, now + wait, Lane.SETTLED, rank=s.trigger.gravity) for s in request.signals)
     return JudgeAgain(entries, now + wait, request.round + 1, report.baseline)
 

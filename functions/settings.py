@@ -54,6 +54,10 @@ class Settings(BaseModel):
     tick: float = Field(default=5, gt=0, description="Seconds between two looks for due audits in `run`.")
     schedule: float = Field(default=3600, gt=0, description="Seconds between two scheduled audits of the whole cluster in `run`.")
     lease: float = Field(default=600, gt=0, description="Seconds an audit may take before another process takes it over.")
+    retry: float = Field(
+        default=30, gt=0, description="Seconds until an audit whose sources were away is judged again; doubled up to 15 minutes."
+    )
+    not_ready_grace: float = Field(default=60, gt=0, description="Seconds a node may be not Ready before it counts as away.")
     drain_deadline: float = Field(default=900, gt=0, description="Seconds until a drain that makes no progress counts as stalled.")
     rollout_deadline: float = Field(
         default=900, gt=0, description="Seconds until a rollout without a deadline of its own counts as stalled."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +15,21 @@ from functions import knowledge
 from functions.audit import Gather, Standards
 from functions.checks import CHECKS
 from functions.checks.base import Check
-from functions.contract.facts import Facts, Windows
+from functions.contract.facts import Facts, Missing, Why, Windows
 from functions.contract.policy import Policy
 from functions.contract.signals import AuditRequest
 from functions.evidence import gather as gathering
 from functions.evidence.bundle import Bundle
+from functions.evidence.kept import Kept
 from functions.evidence.sources import MetricSource, ObjectSource
-from functions.settings import Settings, SettingsError, policy_from, read_policy
+from functions.evidence.watched import Texts
+from functions.settings import Settings, SettingsError, policy_from, read_policy, variable_of
 
 if TYPE_CHECKING:
     from functions.evidence.kubernetes import KubernetesSource
 
-Texts = tuple[tuple[str, str], ...]
+RULE_FILES = (".yaml", ".yml", ".json")
+DASHBOARD_FILES = (".json",)
 
 TITLES = {code.id: code.title for check in CHECKS for code in check.codes}
 
@@ -100,12 +105,18 @@ async def live_sources(settings: Settings) -> AsyncIterator[tuple[MetricSource |
             await objects.close()
 
 
-def live_gather(settings: Settings, metrics: MetricSource | None, objects: ObjectSource | None, standards: Standards) -> Gather:
+#: (request, now) -> the inventory that stands for the baseline where the server has nothing of it
+Recall = Callable[[AuditRequest, datetime], Awaitable[Kept | None]]
+
+
+def live_gather(
+    settings: Settings, metrics: MetricSource | None, objects: ObjectSource | None, standards: Standards, recall: Recall | None = None
+) -> Gather:
     """Facts of the live cluster."""
 
     async def gather(request: AuditRequest, windows: Windows, needs: frozenset[str]) -> Facts:
-        rules = await asyncio.to_thread(_texts, settings.rules, (".yaml", ".yml", ".json"))
-        dashboards = await asyncio.to_thread(_texts, settings.dashboards, (".json",))
+        rules = await asyncio.to_thread(texts, settings.rules, RULE_FILES)
+        dashboards = await asyncio.to_thread(texts, settings.dashboards, DASHBOARD_FILES)
         return await gathering.gather(
             metrics,
             objects,
@@ -116,12 +127,46 @@ def live_gather(settings: Settings, metrics: MetricSource | None, objects: Objec
             policy=standards.policy,
             rule_texts=rules,
             dashboards=dashboards,
+            kept=await recall(request, windows.current) if recall else None,
         )
 
     return gather
 
 
-def _texts(paths: Sequence[Path], endings: tuple[str, ...]) -> Texts:
-    """Files, and those of the endings in folders."""
-    files = [f for path in paths for f in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-    return tuple((str(f), f.read_text()) for f in files if f.suffix in endings and f.is_file())
+def check_paths(settings: Settings) -> None:
+    """Whether the rule and dashboard files are there. Raises SettingsError: a wrong path is best said at the start."""
+    for variable, paths in ((variable_of("rules"), settings.rules), (variable_of("dashboards"), settings.dashboards)):
+        for path in paths:
+            if not path.exists():
+                raise SettingsError(f"{variable}: there is no file or folder {path}")
+
+
+def texts(paths: Sequence[Path], endings: tuple[str, ...]) -> Texts:
+    """Files, and those of the endings in folders: (where, text), or why the text can't be had."""
+    return tuple((str(file), found) for path in paths for file, found in _read(path, endings))
+
+
+def _read(path: Path, endings: tuple[str, ...]) -> Iterator[tuple[Path, str | Missing]]:
+    if not path.is_dir():
+        yield path, _text(path)  # whoever names a file means it, whatever its ending
+        return
+    lost: list[OSError] = []
+    for folder, below, files in os.walk(path, onerror=lost.append):
+        below[:] = sorted(name for name in below if not name.startswith(".."))  # a mounted ConfigMap keeps its data there twice
+        for file in sorted(Path(folder, name) for name in files):
+            if file.suffix in endings:
+                yield file, _text(file)
+    for error in lost:
+        yield Path(error.filename or path), _unread(error.filename or path, error)
+
+
+def _text(file: Path) -> str | Missing:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return _unread(file, error)
+
+
+def _unread(place: object, error: OSError | UnicodeDecodeError) -> Missing:
+    why = error.strerror if isinstance(error, OSError) else f"not UTF-8 text (byte {error.start})"
+    return Missing(Why.MALFORMED, f"{place}: {why}", str(place))

@@ -60,7 +60,7 @@ class Options:
     backoff: float = 1
     #: what sink and episodes raise when they are away for now
     again: tuple[type[Exception], ...] = (OSError, TimeoutError)
-    #: called for each gap; it must not raise
+    #: called for each gap; like the sink it may raise what `again` names
     on_gap: Callable[[Gap], Awaitable[None]] = _ignore
     clock: Callable[[], datetime] = _utc_now
 

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from functions import intake, report
-from functions.audit import Gather, Standards, perform
+from functions.audit import Gather, Patience, Standards, perform
 from functions.contract.errors import Again, Never
 from functions.contract.signals import AuditRequest
 from functions.envelope import Event, write
@@ -57,7 +57,8 @@ class Parts:
     def options(self) -> Options:
         """How the cluster is watched and swept."""
         settings, exempt = self.settings, self.standards.policy.exempt
-        limits = Limits(timedelta(seconds=settings.rollout_deadline), timedelta(seconds=settings.drain_deadline))
+        patience = (settings.rollout_deadline, settings.drain_deadline, settings.not_ready_grace)
+        limits = Limits(*(timedelta(seconds=seconds) for seconds in patience))
         return Options(
             limits=limits,
             exempt=Exempt(exempt.namespaces, exempt.workloads),
@@ -135,9 +136,8 @@ class Parts:
 
     async def audit(self, request: AuditRequest) -> bool:
         """Do an audit; whether it was completed here."""
-        done = await perform(
-            request, gather=self.gather, standards=self.standards, store=self.store, clock=self.clock, lease=self.timing.lease
-        )
+        patience = Patience(self.timing.lease, timedelta(seconds=self.settings.retry), self.timing.settle)
+        done = await perform(request, gather=self.gather, standards=self.standards, store=self.store, clock=self.clock, patience=patience)
         return done is not None
 
     async def send_due(self, request: AuditRequest) -> None:

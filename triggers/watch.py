@@ -76,7 +76,11 @@ class Watcher:
     async def _note_downtime(self) -> None:
         seen, now = seen_in(self._mark), self._options.clock()
         if seen is not None and now - seen > 2 * _MARK_EVERY:
-            await self._options.on_gap(Gap("", seen, now, "Telltale was not watching"))
+            await self._gap(Gap("", seen, now, "Telltale was not watching"))
+
+    async def _gap(self, gap: Gap) -> None:
+        """Say that something may have gone unseen; a store that is away is waited for."""
+        await self._insist(lambda: self._options.on_gap(gap))
 
     async def _follow(self, kind: str) -> None:
         """List and watch one kind, again and again."""
@@ -89,7 +93,7 @@ class Watcher:
                 version = await self._list(kind, heard)
                 backoff = options.backoff
                 if lost and heard is not None:
-                    await options.on_gap(Gap(kind, heard, asked, lost))
+                    await self._gap(Gap(kind, heard, asked, lost))
                 heard, lost = asked, ""
                 async with asyncio.timeout(options.sweep * random.uniform(0.9, 1.1)):
                     async for change in self._source.watch(kind, version, on_trouble=lambda detail: self._note(kind, detail)):
@@ -208,6 +212,10 @@ class Watcher:
             except self._options.passing:
                 self._due.setdefault(key, raw)
                 raise
+            except Exception as error:  # one odd object must not blind the watch of all others
+                log.exception("%s can't be judged", key)
+                now = self._options.clock()
+                await self._gap(Gap(key, now, now, f"it can't be judged ({type(error).__name__}: {error})"))
 
     async def _look(self, key: str, raw: Raw | None) -> None:
         sort, _, name = key.partition("/")

@@ -132,6 +132,8 @@ class Facts:
     jobs: frozenset[str] | None = None
     #: What the gathering cost, by name ("queries", "bytes", "seconds"); printed in the report.
     cost: Mapping[str, float] = field(default_factory=dict)
+    #: What a reader of the report has to know about how the facts were had.
+    remarks: tuple[str, ...] = ()
 
     def fact(self, name: str) -> Fact[Any]:
         """The fact of that field name."""
@@ -142,4 +144,4 @@ class Facts:
     @staticmethod
     def names() -> frozenset[str]:
         """The field names that are facts (the vocabulary of checks)."""
-        return frozenset(f.name for f in fields(Facts)) - {"windows", "jobs", "cost"}
+        return frozenset(f.name for f in fields(Facts)) - {"windows", "jobs", "cost", "remarks"}

@@ -190,3 +190,7 @@ class AuditRequest:
     #: how often this was judged before without an answer (its sources were away), and the audit that it follows
     round: int = 0
     follows: str = ""
+    #: how the attempt before this one ended, where that was a fault of Telltale's own
+    fault: str = ""
+    #: when its sources were found back, where it had to wait for them
+    back: datetime | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +17,12 @@ from functions.contract.policy import Policy
 from functions.contract.signals import Scope
 from functions.evidence import watched
 from functions.evidence.inventory import Inventory
+from functions.evidence.kept import Kept
 from functions.evidence.meter import metered
 from functions.evidence.request import Request
 from functions.evidence.sources import MetricSource, ObjectSource
 from functions.evidence.telemetry import Telemetry
+from functions.evidence.watched import Texts
 from functions.knowledge import Knowledge
 
 #: Facts about telemetry that can't be told without others: fact -> what it rests on.
@@ -46,17 +47,20 @@ async def gather(  # noqa: PLR0913 (every parameter is one part of what an audit
     scope: Scope,
     knowledge: Knowledge,
     policy: Policy,
-    rule_texts: Sequence[tuple[str, str]] = (),
-    dashboards: Sequence[tuple[str, str]] = (),
+    rule_texts: Texts = (),
+    dashboards: Texts = (),
     jobs: frozenset[str] | None = None,
     before: ObjectSource | None = None,
+    kept: Kept | None = None,
 ) -> Facts:
     """The needed facts, each `Known` or `Missing`.
 
     `rule_texts` and `dashboards` are (origin, text) of files; `before` lists the objects as they were at the
-    baseline (a bundle can); `jobs` are those that the source holds: None looks for the jobs that matter instead.
+    baseline (a bundle can); `jobs` are those that the source holds: None looks for the jobs that matter instead;
+    `kept` stands for the baseline where the source has nothing of it.
     """
     started = time.monotonic()
+    remarks: tuple[str, ...] = ()
     helped = needs | {other for need in needs for other in _RESTS_ON.get(need, ())}
     with metered() as meter:
         inventory = Inventory(objects, scope, knowledge.devices, windows.current) if objects else None
@@ -81,12 +85,15 @@ async def gather(  # noqa: PLR0913 (every parameter is one part of what an audit
                 selectors=seen.selectors,
                 unread=seen.unread,
                 recorded=seen.recorded,
+                kept=kept,
             )
-            found |= await Telemetry(metrics, request).facts()
+            telemetry = Telemetry(metrics, request)
+            found |= await telemetry.facts()
+            windows, remarks = telemetry.windows, telemetry.remarks
         if inventory and scope.kind == "node":
             found["pods"] = await inventory.pods_named(_named(found), found.get("pods", NOT_ASKED))
     cost = {**meter.cost(), "elapsed": round(time.monotonic() - started, 3)}
-    return replace(Facts(windows, jobs=jobs, cost=cost), **{name: fact for name, fact in found.items() if name in needs})
+    return replace(Facts(windows, jobs=jobs, cost=cost, remarks=remarks), **{name: fact for name, fact in found.items() if name in needs})
 
 
 async def _listed(inventory: Inventory | None, needs: frozenset[str]) -> dict[str, Fact[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from functions.contract.cluster import Node, Pod
 from functions.contract.facts import NO_BASELINE, NOT_ASKED, Fact, Known, Missing, Windows
@@ -12,6 +12,9 @@ from functions.contract.policy import Policy
 from functions.contract.rules import Selector
 from functions.contract.signals import Scope
 from functions.knowledge import Knowledge
+
+if TYPE_CHECKING:  # it reads the facts that are gathered here
+    from functions.evidence.kept import Kept
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -38,6 +41,8 @@ class Request:
     #: why neither rules nor dashboards are known, where they should be
     unread: Missing | None = None
     recorded: frozenset[str] = frozenset()
+    #: what stands for the baseline where the source has nothing of it
+    kept: Kept | None = None
 
     def wants(self, *names: str) -> bool:
         return any(name in self.needs for name in names)

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from functions.contract.cluster import Pod
-from functions.contract.facts import NO_BASELINE, NOT_ASKED, Fact, Known, Missing, Why
+from functions.contract.facts import NO_BASELINE, NOT_ASKED, Fact, Known, Missing, Why, Windows
 from functions.contract.rules import Matcher, SelectorCount
 from functions.contract.telemetry import DeviceSeries, MetricSchema, Target
 from functions.evidence import assemble, plan, relevance
 from functions.evidence.changes import Changes
 from functions.evidence.devices import resolve
+from functions.evidence.kept import Kept
 from functions.evidence.moment import Moment, Relevant
 from functions.evidence.questions import one_of
 from functions.evidence.request import Found, Request, carried, put, value_of
@@ -36,6 +37,22 @@ class Telemetry:
         self._now = Moment(source, request.windows.current)
         baseline = request.windows.baseline
         self._before = Moment(source, baseline) if baseline else None
+        #: what stands for the baseline, once the source turned out to have nothing of it
+        self._kept: Kept | None = None
+
+    @property
+    def windows(self) -> Windows:
+        """The two instants that were compared."""
+        return replace(self._request.windows, baseline=self._kept.at) if self._kept else self._request.windows
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Where the baseline is not the one that was asked for."""
+        asked = self._request.windows.baseline
+        if not self._kept or not asked:
+            return ()
+        then, kept = (f"{at:%Y-%m-%d %H:%M:%S} UTC" for at in (asked, self._kept.at))
+        return (f"nothing is stored of {then}; compared with the last good inventory, of {kept}",)
 
     async def facts(self) -> Found:
         """Every needed fact about telemetry."""
@@ -59,7 +76,9 @@ class Telemetry:
         if isinstance(before, Missing):
             found |= dict.fromkeys(_BASELINE, before)
             self._before = None
-        jobs = self._jobs([r.value for r in (now, before) if isinstance(r, Known)], listed)
+            self._kept = self._request.kept if before.why is Why.NO_BASELINE else None
+        seen = [r.value for r in (now, before) if isinstance(r, Known)]
+        jobs = self._jobs(seen + ([Relevant(True, self._kept.jobs, ())] if self._kept else []), listed)
         where = _where(jobs)
         self._now.where = where
         if self._before:
@@ -72,6 +91,9 @@ class Telemetry:
         elif isinstance(earlier := found["targets_before"], Known):
             found["targets_before"] = carried(earlier, assemble.with_settings(earlier.value, value_of(found["targets"])))
         self._narrow(found)
+        if self._kept:
+            instances = frozenset(t.instance for t in value_of(found["targets"]))
+            found |= self._kept.facts(self._request.scope, instances)
         return None
 
     async def _look(self, moment: Moment | None) -> Fact[Relevant]:

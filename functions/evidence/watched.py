@@ -27,7 +27,8 @@ DASHBOARD_LABEL = "grafana_dashboard"
 #: A place that was not given or that the server doesn't have holds no rules: nothing was lost there.
 _NO_PLACE = (Why.NOT_CONFIGURED, Why.UNSUPPORTED)
 
-Texts = Sequence[tuple[str, str]]
+#: (where, text) of files, or why the text can't be had
+Texts = Sequence[tuple[str, str | Missing]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,9 @@ async def _from_objects(inventory: Inventory, at: datetime) -> Fact[tuple[Rule, 
     return Known(tuple(found), at, listed.source, tuple(warnings))
 
 
-def _from_text(origin: str, text: str, at: datetime) -> Fact[tuple[Rule, ...]]:
+def _from_text(origin: str, text: str | Missing, at: datetime) -> Fact[tuple[Rule, ...]]:
+    if isinstance(text, Missing):
+        return text
     try:
         return Known(tuple(rule_reader.from_yaml(text, origin)), at, origin)
     except ValueError as error:
@@ -104,6 +107,9 @@ async def _dashboards(inventory: Inventory | None, texts: Texts, at: datetime) -
     if inventory:
         answers.append(await _from_configmaps(inventory, at))
     for origin, text in texts:
+        if isinstance(text, Missing):
+            answers.append(text)
+            continue
         try:
             answers.append(Known((dashboard_reader.from_json(text, origin),), at, origin))
         except ValueError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -173,13 +173,25 @@ class Queue:
         """Keep a claim. False: it was lost to somebody else."""
         return await self._hold(request, now + lease, counted=True)
 
-    async def retry(self, request: AuditRequest, when: datetime, *, counted: bool = True) -> bool:
-        """Give a claim back, to be claimed again from `when` on. `counted` False: nothing was tried, the attempt is free."""
-        return await self._hold(request, when, counted=counted)
+    async def retry(
+        self, request: AuditRequest, when: datetime, *, counted: bool = True, fault: str = "", back: datetime | None = None
+    ) -> bool:
+        """Give a claim back, to be claimed again from `when` on.
 
-    async def _hold(self, request: AuditRequest, when: datetime, *, counted: bool) -> bool:
+        `counted` False: nothing was tried, the attempt is free. `fault` and `back` are told to who claims it then.
+        """
+        told = {"fault": fault, "back": ms(back) if back else ""}
+        return await self._hold(request, when, {name: value for name, value in told.items() if value}, counted=counted)
+
+    async def _hold(self, request: AuditRequest, when: datetime, told: Mapping[str, Argument] = {}, *, counted: bool) -> bool:
         keys = [self._c.key("work"), self._c.key("audit", request.audit)]
-        return bool(await self._c.run("hold", keys, [request.audit, request.attempt, ms(when), 0 if counted else 1]))
+        return bool(
+            await self._c.run(
+                "hold",
+                keys,
+                [request.audit, request.attempt, ms(when), 0 if counted else 1, *(part for field in told.items() for part in field)],
+            )
+        )
 
     async def timeline(self, since: datetime, until: datetime, scopes: Iterable[Scope] | None = None) -> list[Signal]:
         """Signals of a time, oldest first: those of the scopes, or all."""
@@ -264,6 +276,7 @@ def _request(record: Any, signals: list[bytes]) -> AuditRequest:
         scope = Scope.parse(found["slot"].decode().rpartition("|")[0])
         lead = found["lead"]
         baseline = at(found["baseline"]) if "baseline" in found else None
+        back = at(found["back"]) if "back" in found else None
         due, attempt, round_ = at(found["due"]), int(found["attempt"]), int(found["round"])
     except (KeyError, ValueError) as error:
         raise StoreCorrupt(f"a pending audit can't be read: {error!r}") from None
@@ -272,5 +285,5 @@ def _request(record: Any, signals: list[bytes]) -> AuditRequest:
     all_signals = tuple(sorted((_signal(unpack_object(s, f"a signal of audit {audit}")) for s in signals), key=lambda s: s.at))
     if gravest.key not in {s.key for s in all_signals}:
         all_signals = (gravest, *all_signals)  # pushed out by later ones
-    follows = found.get("follows", b"").decode()
-    return AuditRequest(audit, scope, trigger, baseline, due, all_signals, attempt, round_, follows)
+    follows, fault = (found.get(name, b"").decode() for name in ("follows", "fault"))
+    return AuditRequest(audit, scope, trigger, baseline, due, all_signals, attempt, round_, follows, fault, back)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from functions import audit
-from functions.audit import MAX_ATTEMPTS, Standards, judge, judge_again, perform, windows_of
+from functions.audit import MAX_ATTEMPTS, Patience, Standards, judge, judge_again, perform, windows_of
 from functions.checks.base import Check, Code
 from functions.contract.facts import Facts, Known, Missing, Why, Windows
 from functions.contract.findings import Judgement, Severity, Verdict
@@ -59,7 +59,7 @@ async def claim(kept: Store, *keys: str, at: float = 0, kind: TriggerKind = Trig
 
 
 async def do(kept: Store, claimed: AuditRequest, gather: audit.Gather, at: float = 0) -> Any:
-    return await perform(claimed, gather=gather, standards=standards(), store=kept, clock=clock_at(later(at)), lease=LEASE)
+    return await perform(claimed, gather=gather, standards=standards(), store=kept, clock=clock_at(later(at)), patience=Patience(LEASE))
 
 
 def test_judging_is_pure_and_needs_no_store() -> None:
@@ -104,7 +104,11 @@ async def test_what_was_away_is_unknown_and_judged_when_it_is_back(kept: Store) 
     assert (await do(kept, second, gathers(away=Why.TIMED_OUT), at=30)).verdict is Verdict.UNKNOWN
     assert await kept.queue.claim_due(later(30 + 59), LEASE) == []
     [third] = await kept.queue.claim_due(later(30 + 60), LEASE)
-    assert (await do(kept, third, gathers("bad-1"), at=90)).verdict is Verdict.FAIL
+    assert await do(kept, third, gathers("bad-1"), at=90) is None, "what is just back has to settle"
+    assert await kept.queue.claim_due(later(90 + 299), LEASE) == []
+    [settled] = await kept.queue.claim_due(later(90 + 300), LEASE)
+    assert (settled.audit, settled.attempt, settled.back) == (third.audit, 1, later(90))
+    assert (await do(kept, settled, gathers("bad-1"), at=390)).verdict is Verdict.FAIL
     assert await kept.queue.claim_due(later(99_999), LEASE) == []
 
 
@@ -138,15 +142,39 @@ async def test_an_audit_that_crashes_again_and_again_is_given_up_and_said_to_be_
 
     for n in range(1, MAX_ATTEMPTS):
         [claimed] = await kept.queue.claim_due(later(600 * n), LEASE)
-        with pytest.raises(RuntimeError):
-            await do(kept, claimed, crash, at=600 * n)
+        assert await do(kept, claimed, crash, at=600 * n) is None
     [last] = await kept.queue.claim_due(later(600 * MAX_ATTEMPTS), LEASE)
     report = await do(kept, last, crash, at=600 * MAX_ATTEMPTS)
     assert report.verdict is Verdict.UNKNOWN
     assert "given up after 5 attempts" in report.checks[0].summary
+    assert "RuntimeError: a bug" in report.checks[0].summary
     [letter] = await kept.queue.dead_letters()
     assert letter.audit == last.audit
     assert await kept.outbox.untold() == [last.audit]
+
+
+async def test_a_fault_of_telltales_own_is_logged_with_the_audit_tried_again_soon_and_told(
+    kept: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    claimed = await claim(kept, "a")
+
+    async def crash(_request: AuditRequest, _windows: Windows, _needs: frozenset[str]) -> Facts:
+        raise KeyError("name")
+
+    assert await do(kept, claimed, crash) is None
+    [line] = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+    assert line == f"audit {claimed.audit} of cluster: attempt 1 of 5 ended in a fault"
+    assert await kept.queue.claim_due(later(9), LEASE) == []
+    [again] = await kept.queue.claim_due(later(10), LEASE)
+    report = await do(kept, again, gathers("ok"), at=10)
+    assert report.verdict is Verdict.PASS
+    assert report.coverage == ("an earlier attempt at this audit ended in a fault of Telltale's own: KeyError: 'name'",)
+
+
+def test_rules_that_could_not_be_read_beside_others_are_a_line_of_the_report() -> None:
+    read = Known((), NOW, "http://prometheus", ("/rules/gpu.yaml: No such file or directory",))
+    report = judge(request(), replace(facts("ok"), rules=read, remarks=("compared with another time",)), standards())
+    assert report.coverage == ("compared with another time", "rules that could not be read: /rules/gpu.yaml: No such file or directory")
 
 
 async def test_a_long_audit_keeps_its_lease(kept: Store) -> None:
@@ -166,7 +194,7 @@ async def test_a_long_audit_keeps_its_lease(kept: Store) -> None:
         return await gathers("ok")(asked, windows, needs)
 
     await kept.queue.renew(claimed, NOW, short)
-    report = await perform(claimed, gather=slow, standards=standards(), store=kept, clock=clock, lease=short)
+    report = await perform(claimed, gather=slow, standards=standards(), store=kept, clock=clock, patience=Patience(short))
     assert report is not None
 
 

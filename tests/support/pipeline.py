@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from functions.audit import Standards, perform
+from functions.audit import Patience, Standards, perform
 from functions.chat.webhook import Webhook
 from functions.checks.base import Check, Code
 from functions.contract.facts import Facts, Known, Windows
@@ -49,7 +49,7 @@ async def main(redis_url: str, webhook_url: str) -> None:
         return datetime.now(UTC)
 
     async def here(request: AuditRequest) -> None:
-        await perform(request, gather=gather, standards=STANDARDS, store=store, clock=clock, lease=TIMING.lease)
+        await perform(request, gather=gather, standards=STANDARDS, store=store, clock=clock, patience=Patience(TIMING.lease))
 
     print("ready", flush=True)
     while True:

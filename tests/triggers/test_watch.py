@@ -454,3 +454,38 @@ async def test_settled_pods_cost_no_request(world: World, tell: Tell) -> None:
     await tell("update", world.cluster.objects["Pod", "gpu", "server-1"])
     await tell("update", world.cluster.objects["Node", "", "gpu-1"])
     assert len(world.cluster.requests) == before
+
+
+async def test_one_odd_object_blinds_nobody_else_and_is_said(world: World) -> None:
+    odd = daemon_set(1, name="odd")
+    odd["status"] = {"desiredNumberScheduled": "many"}
+    world.cluster.put_now(odd)
+    async with world.watching():
+        await world.cluster.put(daemon_set(2, updated=0))
+        await world.cluster.put(daemon_set(2))
+        assert await world.intake.until(2) == ["cluster schedule first-start", "DaemonSet/gpu/exporter rollout complete"]
+    assert {gap.kind for gap in world.gaps} == {"rollout/DaemonSet/gpu/odd"}
+    assert "ValueError" in world.gaps[0].why
+
+
+async def test_a_gap_while_the_store_is_away_waits_and_ends_nothing(world: World) -> None:
+    refused = 2
+
+    async def note(gap: Gap) -> None:
+        nonlocal refused
+        if refused:
+            refused -= 1
+            raise Away
+        world.gaps.append(gap)
+
+    async with world.watching(on_gap=note):
+        world.cluster.compact()
+        await world.cluster.put(daemon_set(2, updated=0))
+        world.cluster.compact()
+        world.cluster.drop_watches()
+        await world.cluster.put(daemon_set(2))
+        await world.intake.until(2)
+        async with asyncio.timeout(5):
+            while not world.gaps:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    assert refused == 0

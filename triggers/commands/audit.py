@@ -59,6 +59,7 @@ async def _bundle(path: str, scopes: Sequence[Scope], checks: Sequence[Check]) -
 async def _live(scopes: Sequence[Scope], checks: Sequence[Check]) -> list[AuditReport]:
     settings = Settings.read()
     standards = wiring.standards(settings, checks)
+    wiring.check_paths(settings)
     async with wiring.live_sources(settings) as (metrics, objects):
         if metrics is None and objects is None:
             raise UsageError("nothing to audit: set TELLTALE_PROMETHEUS_URL and KUBECONFIG, or name a --bundle")

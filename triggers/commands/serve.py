@@ -9,13 +9,15 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from functions import intake, report, wiring
+from functions import baseline, intake, report, wiring
 from functions.chat.console import Console
 from functions.chat.message import Channel
 from functions.chat.redact import Redactor
@@ -33,6 +35,11 @@ from triggers.usage import UsageError
 from triggers.watch import Watcher
 
 log = logging.getLogger(__name__)
+
+#: audits that `run` does side by side
+_AT_ONCE = 4
+#: seconds until a store that was away is asked again
+_STORE_AGAIN = 2.0
 
 
 def run(options: argparse.Namespace) -> int:
@@ -91,6 +98,7 @@ async def parts(settings: Settings, *, embedded: bool) -> AsyncIterator[Parts]:
     """Everything that a role needs, closed afterwards."""
     async with AsyncExitStack() as stack:
         standards = wiring.standards(settings)
+        wiring.check_paths(settings)
         metrics, objects = await stack.enter_async_context(wiring.live_sources(settings))
         store = await stack.enter_async_context(opened(settings, embedded=embedded))
         session = await stack.enter_async_context(aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)))
@@ -99,7 +107,7 @@ async def parts(settings: Settings, *, embedded: bool) -> AsyncIterator[Parts]:
             stack.push_async_callback(channel.close)
         desk = Desk(ways, Redactor(standards.policy.masks), wiring.TITLES, settings.board_url)
         timing = intake.Timing(intake.settling_time(settings.settle), timedelta(seconds=settings.lease))
-        gather = wiring.live_gather(settings, metrics, objects, standards)
+        gather = wiring.live_gather(settings, metrics, objects, standards, partial(baseline.recall, store))
         yield Parts(settings, store, standards, gather, desk, objects, timing=timing, session=session)
 
 
@@ -152,21 +160,17 @@ def _role(name: str, shared: Parts) -> Role:
 def _background(shared: Parts) -> list[tuple[str, Coroutine[Any, Any, None]]]:
     """The loops of `run`: watch, claim and audit, report, schedule."""
     settings = shared.settings
-    slots = asyncio.Semaphore(4)
     running: set[asyncio.Task[None]] = set()
 
-    async def audit(request: AuditRequest) -> None:
-        async with slots:
-            with contextlib.suppress(Again):
-                await shared.audit(request)
-
     async def hand(request: AuditRequest) -> None:
-        task = asyncio.create_task(audit(request), name=f"audit {request.audit}")
+        task = asyncio.create_task(_audit(shared, request), name=f"audit {request.audit}")
         running.add(task)
         task.add_done_callback(running.discard)
 
     async def tick() -> None:
-        await intake.tick(shared.store, shared.clock(), shared.timing, hand)
+        # a claim that waits for its turn here would lose its lease
+        timing = replace(shared.timing, at_once=_AT_ONCE - len(running))
+        await intake.tick(shared.store, shared.clock(), timing, hand)
         await intake.housekeep(shared.store, shared.standards.policy, shared.clock())
 
     async def tell() -> None:
@@ -189,3 +193,18 @@ def _background(shared: Parts) -> list[tuple[str, Coroutine[Any, Any, None]]]:
     else:
         log.warning("no cluster is configured: everything of Kubernetes is unknown")
     return loops
+
+
+async def _audit(shared: Parts, request: AuditRequest) -> None:
+    """Do an audit. Where the store goes away meanwhile, the claim is given back as soon as it answers again."""
+    ends = asyncio.get_running_loop().time() + shared.timing.lease.total_seconds()
+    try:
+        await shared.audit(request)
+        return
+    except Again as error:
+        log.warning("audit %s of %s can't be ended now: %s", request.audit, request.scope, error)
+    while asyncio.get_running_loop().time() < ends:  # after that it can be claimed without our help
+        await asyncio.sleep(_STORE_AGAIN)
+        with contextlib.suppress(Again):
+            await shared.store.queue.retry(request, shared.clock(), counted=False)
+            return
