@@ -12,11 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from functions.checks._gap_usage import Usage
 from functions.checks._gap_vanished import Scrapes
 from functions.checks._gap_world import Part, World, finding, place
 from functions.checks._rename_families import Family
 from functions.checks._successors import Loss, State, Succession
+from functions.checks.impact import Users
 from functions.contract.findings import Evidence, Finding, Subject, Unjudged, Verdict
 from functions.contract.telemetry import Body, Target
 from functions.knowledge.signals import SILENT, Presence
@@ -34,7 +34,7 @@ class Losses:
     world: World
     scrapes: Scrapes
     succession: Succession
-    usage: Usage
+    users: Users
     #: jobs that were looked at; None: every job
     jobs: frozenset[str] | None
     bodies: tuple[Body, ...] = ()
@@ -123,9 +123,9 @@ def _job_gone(losses: Losses, job: str, families: Mapping[str, Family], part: Pa
     observed = f"{len(names)} metrics before ({', '.join(names[:5])}{', …' if len(names) > 5 else ''}), none now"
     if elsewhere:
         observed += f"; the same names live on in job {', '.join(elsewhere)}"
-    impacts = tuple(dict.fromkeys(i for name in names for i in losses.usage.of(name)))
+    impacts = losses.users.of((stored for name in names for stored in families[name].names), frozenset({job}))
     part.findings.append(
-        losses.usage.weigh(
+        losses.users.weigh(
             finding(
                 "went-silent",
                 Subject(job=job),
@@ -164,7 +164,7 @@ def _silent(losses: Losses, loss: Loss) -> Finding:
         observed += f"; it lives on in job {', '.join(loss.elsewhere)}"
     if young:
         observed += f"; {young}"
-    return losses.usage.weigh(
+    return losses.users.weigh(
         finding(
             "went-silent",
             Subject(metric=family.name, job=job),
@@ -175,7 +175,7 @@ def _silent(losses: Losses, loss: Loss) -> Finding:
             verdict=Verdict.UNKNOWN if young else Verdict.FAIL,
             evidence=[Evidence("prometheus", f'{{__name__=~"{"|".join(family.names)}", job="{job}"}}', "no series", world.at)],
         ),
-        losses.usage.of(*family.names),
+        losses.users.of(family.names, frozenset({job})),
     )
 
 
@@ -192,7 +192,7 @@ def _hint(world: World, loss: Loss, young: str) -> str:
 
 
 def _relabelled(losses: Losses, job: str, family: Family, body: Body) -> Finding:
-    return losses.usage.weigh(
+    return losses.users.weigh(
         finding(
             "series-dropped",
             Subject(metric=family.name, job=job),
@@ -202,7 +202,7 @@ def _relabelled(losses: Losses, job: str, family: Family, body: Body) -> Finding
             hint="A metric relabelling (metricRelabelings of the ServiceMonitor, or a write relabelling) drops it.",
             evidence=[Evidence("exposition", body.instance, family.name, losses.world.at)],
         ),
-        losses.usage.of(*family.names),
+        losses.users.of(family.names, frozenset({job})),
     )
 
 
@@ -243,7 +243,7 @@ def _partial(losses: Losses, loss: Loss) -> Finding:
     nodes = Counter(world.node_of(t) for t in losses.targets_of(job) if t.instance in loss.lost_on)
     where = ", ".join(sorted(n for n in nodes if n))
     young = _lazy(losses, job, family, lost)
-    return losses.usage.weigh(
+    return losses.users.weigh(
         finding(
             "went-silent",
             Subject(metric=family.name, job=job),
@@ -255,5 +255,5 @@ def _partial(losses: Losses, loss: Loss) -> Finding:
             verdict=Verdict.UNKNOWN if young else Verdict.FAIL,
             evidence=[Evidence("prometheus", f'group by (instance) ({family.names[0]}{{job="{job}"}})', ", ".join(kept[:3]), world.at)],
         ),
-        losses.usage.of(*family.names),
+        losses.users.of(family.names, frozenset({job})),
     )

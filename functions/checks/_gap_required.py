@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from functions.checks._gap_fields import Field, FieldList, field_lists
 from functions.checks._gap_lost import all_mig, ignored
-from functions.checks._gap_usage import Usage
 from functions.checks._gap_vanished import Scrapes
 from functions.checks._gap_world import Part, World, finding, place
 from functions.checks._rename_families import Families
+from functions.checks.impact import Users
 from functions.contract.cluster import ConfigMap
 from functions.contract.findings import Evidence, Finding, Subject, Unjudged, Verdict
 from functions.contract.telemetry import Body
@@ -30,7 +30,7 @@ class Demand:
     scrapes: Scrapes
     now: Families
     before: Families | None
-    usage: Usage
+    users: Users
     bodies: tuple[Body, ...] = ()
 
 
@@ -51,7 +51,7 @@ def _names(families: Families) -> frozenset[str]:
 
 
 def _policy(demand: Demand, part: Part) -> None:
-    world, scrapes, usage = demand.world, demand.scrapes, demand.usage
+    world, scrapes, users = demand.world, demand.scrapes, demand.users
     names, lost = _names(demand.now), _names(demand.before or {})
     signals = world.knowledge.signals
     for term in world.policy.signals.required:
@@ -74,7 +74,7 @@ def _policy(demand: Demand, part: Part) -> None:
             hint="Add the field to the exporter's list and see that no relabelling drops it, or take it out of signals.required.",
             evidence=[Evidence("prometheus", f'{{__name__=~"{"|".join(spelled[:6])}"}}', "no series", world.at)],
         )
-        part.findings.append(usage.weigh(found, usage.of(*spelled)))
+        part.findings.append(users.weigh(found, users.of(spelled)))
 
 
 def _stored(name: str, names: frozenset[str]) -> bool:
@@ -149,4 +149,4 @@ def _absent(demand: Demand, listed: FieldList, jobs: list[str], row: Field, sign
             Evidence("prometheus", row.name, "no series", world.at),
         ],
     )
-    return demand.usage.weigh(found, demand.usage.of(row.name))
+    return demand.users.weigh(found, demand.users.of([row.name]))

@@ -1,17 +1,28 @@
-"""Which selectors find nothing, and whether a change is to blame: what the judgement of rules and dashboards rests on."""
+"""What is known about the stored series, and what one selector over them amounts to.
+
+A selector that finds nothing is dead where a change of names, labels or values took its series, blind where nothing
+explains it, and well where its absence is in good order: an event that has not happened, a workload that is gone.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 
-from functions.contract.rules import Matcher, Rule, RuleKind, Selector, SelectorCount
-from functions.promql import NO_CHANGES, Changes, Expression, Place, all_lost, demands, names_of, read
+from functions.contract.rules import Matcher, Rule, Selector, SelectorCount
+from functions.contract.telemetry import MetricSchema
+from functions.promql import NO_CHANGES, Changes, MetricChange, demands, means, names_of, touches
 
 #: Series that a server writes itself, wherever rules are evaluated.
 _OWN = re.compile(r"up|ALERTS|ALERTS_FOR_STATE|scrape_\w+")
+#: Labels that say where a series comes from. A value of theirs that is not there names something that does not exist;
+#: a value of any other label (a status, a reason) may only not have happened.
+_ORIGIN = frozenset({"job", "namespace", "exported_namespace", "cluster", "service", "container", "exported_container", "endpoint"})
+#: Labels that a target gives to all its series.
+_GIVEN = frozenset({"job", "instance"})
 
 
 class State(StrEnum):
@@ -29,165 +40,195 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A state and its reason. `certain` is False where the metric is there and only a value of a label is not."""
+    """A state and its reason. `sure` is False where it may be meant to be empty; `never`: it has not had data before."""
 
     state: State
     why: str = ""
-    certain: bool = True
+    sure: bool = True
+    never: bool = False
+    selector: Selector | None = None
 
 
-_WELL = Found(State.WELL)
+WELL = Found(State.WELL)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One stored name at one instant, over all jobs: labels on any of its series, and those on every one."""
+
+    jobs: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+
+
+def stored(schema: Iterable[MetricSchema]) -> dict[str, Stored]:
+    """stored name -> what is known of it."""
+    found: dict[str, Stored] = {}
+    for row in schema:
+        labels = _GIVEN | {label for label, count in row.labels.items() if count}
+        whole = _GIVEN | {label for label, count in row.labels.items() if count >= row.series}
+        held = found.get(row.name)
+        if held is None:
+            found[row.name] = Stored(frozenset({row.job}), labels, whole)
+        else:
+            found[row.name] = Stored(held.jobs | {row.job}, held.labels | labels, held.whole & whole)
+    return found
+
+
+def counted(counts: Iterable[SelectorCount] | None) -> Mapping[Selector, SelectorCount] | None:
+    """Counts by selector."""
+    return None if counts is None else {c.selector: c for c in counts}
+
+
+def nothing_hidden(_jobs: frozenset[str], _names: tuple[str, ...]) -> str:
+    return ""
 
 
 @dataclass(frozen=True)
 class World:
-    """What is known about the stored series. `counts` None: they were not counted, and only changes can be judged."""
+    """What is known. `counts` None: series were not counted, and only changes can be judged."""
 
     rules: tuple[Rule, ...] = ()
     changes: Changes = NO_CHANGES
-    counts: Mapping[Selector, int] | None = None
-    counts_before: Mapping[Selector, int] | None = None
-    #: stored names, now and in the baseline
-    names: frozenset[str] = frozenset()
-    names_before: frozenset[str] = frozenset()
+    counts: Mapping[Selector, SelectorCount] | None = None
+    counts_before: Mapping[Selector, SelectorCount] | None = None
+    #: stored names, now and in the baseline (None: there is none)
+    now: Mapping[str, Stored] = field(default_factory=dict)
+    before: Mapping[str, Stored] | None = None
     #: jobs that were looked at; None: every job was
     jobs: frozenset[str] | None = None
+    #: jobs whose workloads no longer run, and their targets with them
+    gone_jobs: frozenset[str] = frozenset()
+    #: labels that name the workload on a device: an idle device has none
+    attribution: frozenset[str] = frozenset()
     #: whether the absence of a metric is in good order (an event that has not happened yet)
     silent: Callable[[str], bool] = lambda _name: False
+    #: why series of jobs or names can't be seen ("" where they can)
+    hidden: Callable[[frozenset[str], tuple[str, ...]], str] = nothing_hidden
 
+    def found(self, selector: Selector) -> Found:
+        """What a selector over stored series amounts to."""
+        return replace(self._found(selector), selector=selector)
 
-def counted(counts: Iterable[SelectorCount] | None) -> Mapping[Selector, int] | None:
-    """Series by selector."""
-    return None if counts is None else {c.selector: c.series for c in counts}
-
-
-class Judge:
-    """Answers about one world, each once."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self._records: dict[str, list[Expression]] = {}
-        for rule in world.rules:
-            if rule.kind is RuleKind.RECORD:
-                self._records.setdefault(rule.name, []).append(read(rule.expr))
-        self._states: dict[Selector, Found] = {}
-        self._asked: set[tuple[str, str]] = set()
-
-    def missing(self, selector: Selector) -> bool:
-        return self.state(selector).state in (State.DEAD, State.BLIND)
-
-    def lost(self, selector: Selector, label: str) -> bool:
-        """Whether the series of a selector had a label that a change took, recorded series included."""
-        name = selector.name or ""
-        if name not in self._records:
-            return self.world.changes.label_of(selector, label) is not None
-        if (name, label) in self._asked:
-            return False  # a rule that reads itself is not its own cause
-        self._asked.add((name, label))
-        try:
-            return any(all_lost(expression.supply(label), self.lost) for expression in self._records[name])
-        finally:
-            self._asked.discard((name, label))
-
-    def state(self, selector: Selector) -> Found:
-        if selector not in self._states:
-            self._states[selector] = _WELL  # a rule that reads itself is not its own cause
-            self._states[selector] = self._recorded(selector) if selector.name in self._records else self._stored(selector)
-        return self._states[selector]
-
-    def of(self, expression: Expression) -> Found:
-        """What an expression amounts to. What also rests on something that never had data did not die of a change."""
-        if expression.error:
-            return Found(State.UNTOLD, f"its expression can't be read: {expression.error}")
-        cause = expression.blind(self.missing, self.lost, self.world.changes.lost_labels)
-        if cause is None:
-            return self._untold(expression)
-        found = [self.state(selector) for selector in cause.selectors]
-        had = self.world.counts_before or {}
-        never = [f for f, s in zip(found, cause.selectors, strict=True) if f.state is State.BLIND and not had.get(s)]
-        dead = [f for f in found if f.state is State.DEAD]
-        dead += [Found(State.DEAD, f"it joins on {label}, which {selector} lost") for selector, label in cause.joins]
-        return (never or dead or found)[0]
-
-    def unseen(self, expression: Expression, selector: Selector) -> bool:
-        """Whether a dashboard's selector is dead: also where a variable stands in a matcher on a label that is gone."""
-        if self.state(selector).state is State.DEAD:
-            return True
-        filled = {m.label for m in selector.matchers if not demands(m)}
-        uses = (u for u in expression.label_uses if u.place is Place.MATCHER and u.label in filled)
-        return any((selector, u.label) in u.supply.sources and self.lost(selector, u.label) for u in uses)
-
-    def _untold(self, expression: Expression) -> Found:
-        """An expression that is not known to be empty: well, unless what it needs can't be told."""
-        cause = expression.blind(lambda s: self.state(s).state is not State.WELL, self.lost)
-        told = [self.state(s) for s in cause.selectors] if cause else []
-        return next((f for f in told if f.state is State.UNTOLD), _WELL)
-
-    def _recorded(self, selector: Selector) -> Found:
-        """A recorded series is there where any of the rules that record it sees something."""
-        found = [self.of(expression) for expression in self._records[selector.name or ""]]
-        if any(f.state is State.WELL for f in found):
-            return _WELL
-        worst = next((f for f in found if f.state is State.UNTOLD), found[0])
-        return Found(worst.state, f"{selector.name} records nothing: {worst.why}", worst.certain)
-
-    def _stored(self, selector: Selector) -> Found:
-        world, names = self.world, names_of(selector)
-        count = None if world.counts is None else world.counts.get(selector)
-        if count or (names and all(_OWN.fullmatch(name) for name in names)):
-            return _WELL
-        had = None if world.counts_before is None else world.counts_before.get(selector)
-        if had != 0 and (why := self._blamed(selector)):
+    def _found(self, selector: Selector) -> Found:
+        names = self.names_of(selector)
+        count = None if self.counts is None else self.counts.get(selector)
+        if (count and count.series) or (names and all(_OWN.fullmatch(name) for name in names)):
+            return WELL
+        had = self._had(selector)
+        if (had != 0 or self._only_quiet(selector, names)) and (why := self._blamed(selector)):
             return Found(State.DEAD, why)
         if count is None:
             return Found(State.UNTOLD, f"nothing tells how many series {selector} selects")
-        if any(world.silent(name) for name in names):
-            return _WELL
+        if any(self.silent(name) for name in names):
+            return WELL
+        jobs = self._jobs_of(selector, names)
+        if hidden := self.hidden(jobs, names):
+            return Found(State.UNTOLD, f"{selector} selects nothing: {hidden}")
+        if jobs and jobs <= self.gone_jobs:
+            return WELL
         if outside := self._outside(selector, names):
             return Found(State.UNTOLD, outside)
-        if any(name in world.names for name in names):
-            return Found(State.BLIND, f"no series of {' and '.join(names)} matches {selector}", certain=bool(had))
-        was = f"selected {had} series before the change and selects none now" if had else "selects nothing"
-        return Found(State.BLIND, f"{selector} {was}")
+        present = next((name for name in names if name in self.now), "")
+        return self._by_labels(selector, present, had) if present else self._nowhere(selector, names, had)
+
+    def names_of(self, selector: Selector) -> tuple[str, ...]:
+        """The names that a selector can mean: its own, those that its pattern lists, else the stored ones that match it."""
+        if found := names_of(selector):
+            return found
+        return tuple(name for name in self._all_names if means(selector, name))
+
+    @cached_property
+    def _all_names(self) -> tuple[str, ...]:
+        return tuple(sorted({*self.now, *(self.before or ())}))
+
+    @cached_property
+    def _first_words(self) -> frozenset[str]:
+        return frozenset(map(_first_word, self._all_names))
+
+    def _had(self, selector: Selector) -> int | None:
+        """Its series in the baseline; None where that is not known."""
+        held = None if self.counts_before is None else self.counts_before.get(selector)
+        return None if held is None else held.series
+
+    def _only_quiet(self, selector: Selector, names: tuple[str, ...]) -> bool:
+        """Whether nothing of it was there before for the mere reason that a status or event had not happened."""
+        needed = {m.label for m in selector.matchers if demands(m) and m.label != "__name__"}
+        held = [self.before[name] for name in names if self.before and name in self.before]
+        return bool(needed) and not needed & _ORIGIN and any(needed <= earlier.labels for earlier in held)
+
+    def _jobs_of(self, selector: Selector, names: tuple[str, ...]) -> frozenset[str]:
+        """The jobs that had the series in the baseline."""
+        held = (self.counts_before or {}).get(selector)
+        jobs = frozenset(job for job, count in (held.by_job if held else {}).items() if count)
+        return jobs or frozenset(job for name in names if (s := (self.before or {}).get(name)) for job in s.jobs)
 
     def _blamed(self, selector: Selector) -> str:
         """The change that took all series of a selector; "" where there is none."""
-        changes = self.world.changes
+        changes = self.changes
         if lost := [change for change in changes.metrics_of(selector) if change.lost]:
-            return " and ".join(f"{change.name} {_now(change.to)}" for change in lost)
+            return " and ".join(dict.fromkeys(map(said_of, lost)))
         for matcher in filter(demands, selector.matchers):
             if change := changes.label_of(selector, matcher.label):
-                return f"label {change.label} {_now(change.to)}"
-            for respelled in changes.labels:
-                if respelled.label == matcher.label and changes.concerns(respelled, selector):
-                    for old in respelled.values.keys() & set(re.split(r"[|()]", matcher.value)):
-                        return f"value {old} of {matcher.label} is written {respelled.values[old]} now"
+                return f"label {change.label} {became(change.to)}"
+            values = changes.respelled(selector, matcher.label)
+            if old := next((v for v in values if v in wanted_values(matcher)), ""):
+                return f"value {old} of {matcher.label} is written {values[old]} now"
         return ""
 
     def _outside(self, selector: Selector, names: tuple[str, ...]) -> str:
         """Why a selector is about a job that was not looked at; "" where it is about one that was."""
-        jobs = self.world.jobs
-        if jobs is None:
+        if self.jobs is None:
             return ""
-        wanted = [m for m in selector.matchers if m.label == "job" and not m.negative]
-        if wanted:
-            held = any(all(_matches(m, job) for m in wanted) for job in jobs)
-            return "" if held else f"{selector} is about a job that was not looked at"
-        words = {_first_word(name) for name in self.world.names | self.world.names_before}
-        kin = any(_first_word(name) in words for name in names)
+        if any(m.label == "job" and not m.negative for m in selector.matchers):
+            return "" if touches(selector, self.jobs) else f"{selector} is about a job that was not looked at"
+        kin = any(name in self.now or _first_word(name) in self._first_words for name in names)
         return "" if kin else f"{' and '.join(names) or selector} may belong to a job that was not looked at"
 
+    def _nowhere(self, selector: Selector, names: tuple[str, ...], had: int | None) -> Found:
+        if had:
+            return Found(State.BLIND, f"{selector} selected {had} series before the change and selects none now")
+        listed = " and ".join(names[:3]) or "what it describes"
+        return Found(State.BLIND, f"{selector} selects nothing: {listed} is exported nowhere", never=True)
 
-def _now(to: str | None) -> str:
+    def _by_labels(self, selector: Selector, name: str, had: int | None) -> Found:
+        """The metric is there, and the matchers select none of it."""
+        needed = [m for m in selector.matchers if demands(m) and m.label != "__name__"]
+        earlier = (self.before or {}).get(name, Stored())
+        lacking = sorted({m.label for m in needed} - self.now[name].labels)
+        if lacking:
+            return self._lacking(selector, name, lacking, earlier, had)
+        where = ", ".join(str(m) for m in needed if m.label in _ORIGIN)
+        if not where:
+            return WELL  # a status or reason that has not happened, a device that is no more
+        if had:
+            return Found(State.BLIND, f"{selector} selected {had} series before; nothing matches {where} now", sure=False)
+        return Found(State.BLIND, f"{selector} selects nothing: no series of {name} matches {where}", never=True)
+
+    def _lacking(self, selector: Selector, name: str, lacking: list[str], earlier: Stored, had: int | None) -> Found:
+        """No series of the metric has a label that the selector asks for."""
+        why = f"{selector} selects nothing: {name} has no label {', '.join(lacking)}"
+        if not had and not earlier.labels.intersection(lacking):
+            return Found(State.BLIND, why, never=True)
+        if self.attribution.intersection(lacking):
+            return WELL  # an idle device names no workload; label-mapping knows who holds one
+        if earlier.labels and not earlier.whole.intersection(lacking):
+            return WELL  # it comes and goes with what the series tell
+        return Found(State.BLIND, f"{why} any more")
+
+
+def became(to: str | None) -> str:
     return f"is called {to} now" if to else "is gone"
 
 
-def _matches(matcher: Matcher, value: str) -> bool:
-    try:
-        return matcher.value == value if matcher.op == "=" else re.fullmatch(matcher.value, value) is not None
-    except re.error:
-        return False
+def said_of(change: MetricChange) -> str:
+    return f"{change.name} {'is called ' + change.to + ' now' if change.to else 'was taken away'}"
 
 
 def _first_word(name: str) -> str:
     return re.split(r"[_:.\-]", name, maxsplit=1)[0].lower()
+
+
+def wanted_values(matcher: Matcher) -> frozenset[str]:
+    """The values that a matcher spells."""
+    return frozenset(re.split(r"[|()]", matcher.value)) if "~" in matcher.op else frozenset({matcher.value})

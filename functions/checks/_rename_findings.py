@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from functions.checks._rename_families import Family
+from functions.checks._rename_labels import LabelChange
 from functions.checks._rename_losses import Dual, How, Loss
 from functions.checks._rename_scales import Retyped, Scale
 from functions.contract.facts import Windows
-from functions.contract.findings import Evidence, Finding, Severity, Subject
+from functions.contract.findings import Evidence, Finding, Impact, Severity, Subject
 from functions.knowledge.renames import Rename
 
 if TYPE_CHECKING:
-    from functions.checks._rename_users import Users
+    from functions.checks.impact import Users
 
 _KNOWN = {How.HELP: "the exporter's own HELP says so", How.CATALOGUE: "documented", How.INFERRED: "inferred"}
 
@@ -40,9 +41,10 @@ def _selector(name: str, job: str) -> str:
     return f'{{__name__="{name}",job="{job}"}}' if "." in name else name + matcher
 
 
-def renamed(losses: Iterable[Loss], context: Context) -> list[Finding]:
-    """One finding a name and successor; jobs that fared alike share it."""
-    return [_renamed(held, context) for held in _together(losses)]
+def renamed(losses: Iterable[Loss], labels: Iterable[LabelChange], context: Context) -> list[Finding]:
+    """One finding a name and successor; jobs that fared alike share it. `labels` are those that changed as well."""
+    changes = tuple(labels)
+    return [_renamed(held, changes, context) for held in _together(losses)]
 
 
 def _together(losses: Iterable[Loss]) -> list[list[Loss]]:
@@ -53,21 +55,24 @@ def _together(losses: Iterable[Loss]) -> list[list[Loss]]:
     return list(groups.values())
 
 
-def _renamed(held: list[Loss], context: Context) -> Finding:
+def _renamed(held: list[Loss], labels: tuple[LabelChange, ...], context: Context) -> Finding:
     loss = held[0]
-    names = [name for one in held for name in one.was.names]
-    impact = context.users.of(names)
-    return Finding(
+    impact = _users(held, context)
+    found = Finding(
         code="metric-rename/renamed",
         title=f"{loss.was.name} is called {loss.renamed_to} now",
         observed=f"{_where(held)} {_stores(loss)} {loss.renamed_to}; {_how(loss)}",
         expected=f"{loss.was.name}, as before the change",
-        hint=_advice(loss, context),
+        hint=_advice(loss, labels),
         subject=Subject(metric=loss.was.name, renamed_to=loss.renamed_to, job=_job(loss)),
-        severity=context.users.severity(impact),
-        impact=impact,
+        severity=Severity.INFO,
         evidence=_proof(held, context),
     )
+    return context.users.weigh(found, impact)
+
+
+def _users(held: list[Loss], context: Context) -> tuple[Impact, ...]:
+    return context.users.of([name for one in held for name in one.was.names], frozenset(one.job for one in held))
 
 
 def _stores(loss: Loss) -> str:
@@ -102,8 +107,13 @@ def rows_text(rows: Iterable[Rename]) -> str:
     return "; ".join(dict.fromkeys(f"{row.system} {row.version}, {row.source}" for row in rows))
 
 
-def _advice(loss: Loss, context: Context) -> str:
+def _advice(loss: Loss, labels: tuple[LabelChange, ...]) -> str:
     notes = [row.note for row in loss.rows if row.note]
+    now = loss.now.name if loss.now else ""
+    mine = [c for c in labels if c.job == loss.job and now in c.families and not c.partial]
+    if mine:
+        changed = ", ".join(f"{c.label} is {'called ' + c.renamed_to if c.renamed_to else 'gone'}" for c in mine)
+        notes.insert(0, f"Its labels changed as well: {changed}")
     text = f"Replace {loss.was.name} by {loss.renamed_to} in what is listed here"
     if loss.partial:
         text = f"While both exist, query `{loss.renamed_to} or {loss.was.name}`"
@@ -123,24 +133,22 @@ def removed(losses: Iterable[Loss], context: Context) -> list[Finding]:
     found = []
     for held in _together(losses):
         loss = held[0]
-        impact = context.users.of([name for one in held for name in one.was.names])
-        found.append(
-            Finding(
-                code="metric-rename/removed",
-                title=f"{loss.was.name} was taken away",
-                observed=f"{_where(held)} no longer stores {loss.was.name}; {_how(loss)}",
-                expected=f"{loss.was.name}, as before the change, or nothing that reads it",
-                hint=_replacement(loss),
-                subject=Subject(metric=loss.was.name, job=_job(loss)),
-                severity=context.users.severity(impact),
-                impact=impact,
-                evidence=_proof(held, context),
-            )
+        finding = Finding(
+            code="metric-rename/removed",
+            title=f"{loss.was.name} was taken away",
+            observed=f"{_where(held)} no longer stores {loss.was.name}; {_how(loss)}",
+            expected=f"{loss.was.name}, as before the change, or nothing that reads it",
+            hint=replacement(loss),
+            subject=Subject(metric=loss.was.name, job=_job(loss)),
+            severity=Severity.INFO,
+            evidence=_proof(held, context),
         )
+        found.append(context.users.weigh(finding, _users(held, context)))
     return found
 
 
-def _replacement(loss: Loss) -> str:
+def replacement(loss: Loss) -> str:
+    """What to read instead of a metric that was taken away."""
     notes = [row.note.rstrip(".") for row in loss.rows if row.note]
     if loss.expression:
         notes.insert(0, f"`{loss.expression}` gives the same")
@@ -155,21 +163,19 @@ def dual_emitted(duals: Iterable[Dual], context: Context) -> list[Finding]:
     """Old and new name at once."""
     found = []
     for dual in duals:
-        impact = context.users.of(dual.old.names)
-        found.append(
-            Finding(
-                code="metric-rename/dual-emitted",
-                title=f"{dual.old.name} is also exposed as {dual.new.name}",
-                observed=f"job {dual.job} stores both names ({dual.old.series} and {dual.new.series} series); {_KNOWN[dual.how]}"
-                + (f" ({rows_text(dual.rows)})" if dual.rows else ""),
-                expected=f"{dual.new.name} alone",
-                hint=f"Move queries from {dual.old.name} to {dual.new.name}; a pattern that matches both counts twice.",
-                subject=Subject(metric=dual.old.name, renamed_to=dual.new.name),
-                severity=Severity.WARNING if impact else context.users.severity(impact),
-                impact=impact,
-                evidence=(context.evidence(dual.old.names[0], dual.job), context.evidence(dual.new.names[0], dual.job)),
-            )
+        impact = context.users.of(dual.old.names, frozenset({dual.job}))
+        finding = Finding(
+            code="metric-rename/dual-emitted",
+            title=f"{dual.old.name} is also exposed as {dual.new.name}",
+            observed=f"job {dual.job} stores both names ({dual.old.series} and {dual.new.series} series); {_KNOWN[dual.how]}"
+            + (f" ({rows_text(dual.rows)})" if dual.rows else ""),
+            expected=f"{dual.new.name} alone",
+            hint=f"Move queries from {dual.old.name} to {dual.new.name}; a pattern that matches both counts twice.",
+            subject=Subject(metric=dual.old.name, renamed_to=dual.new.name),
+            severity=Severity.INFO,
+            evidence=(context.evidence(dual.old.names[0], dual.job), context.evidence(dual.new.names[0], dual.job)),
         )
+        found.append(context.users.weigh(finding, impact, Severity.WARNING if impact else None))
     return _once(found)
 
 
@@ -188,22 +194,25 @@ def unit_changed(changes: Iterable[tuple[Pair, Scale]], context: Context) -> lis
     for pair, scale in changes:
         renamed_to = pair.now.name if pair.loss else None
         # a rule on the old name is dead and is told so; one that reads the name of now is misled
-        impact = context.users.of(pair.now.names) or context.users.of(pair.was.names)
-        living = bool(context.users.of(pair.now.names))
+        living = context.users.of(pair.now.names, frozenset({pair.job}))
+        impact = living or context.users.of(pair.was.names, frozenset({pair.job}))
         found.append(
-            Finding(
-                code="metric-rename/unit-changed",
-                title=f"{pair.was.name} has another scale: new values are {_factor(scale.factor)} the old ones",
-                observed=f"{_levels(pair)}; {scale.why}",
-                expected="the same scale, or thresholds that were converted with it",
-                hint=_conversion(pair, scale.factor),
-                subject=Subject(metric=pair.was.name, renamed_to=renamed_to),
-                severity=context.users.severity(impact) if living else context.users.at_most_warning(impact),
-                impact=impact,
-                evidence=(
-                    context.evidence(pair.was.names[0], pair.job, _level(pair.was), before=True),
-                    context.evidence(pair.now.names[0], pair.job, _level(pair.now)),
+            context.users.weigh(
+                Finding(
+                    code="metric-rename/unit-changed",
+                    title=f"{pair.was.name} has another scale: new values are {_factor(scale.factor)} the old ones",
+                    observed=f"{_levels(pair)}; {scale.why}",
+                    expected="the same scale, or thresholds that were converted with it",
+                    hint=_conversion(pair, scale.factor),
+                    subject=Subject(metric=pair.was.name, renamed_to=renamed_to),
+                    severity=Severity.INFO,
+                    evidence=(
+                        context.evidence(pair.was.names[0], pair.job, _level(pair.was), before=True),
+                        context.evidence(pair.now.names[0], pair.job, _level(pair.now)),
+                    ),
                 ),
+                impact,
+                None if living else context.users.at_most_warning(impact),
             )
         )
     return _once(found)
@@ -212,19 +221,22 @@ def unit_changed(changes: Iterable[tuple[Pair, Scale]], context: Context) -> lis
 def type_changed(changes: Iterable[tuple[Pair, Retyped, str]], context: Context) -> list[Finding]:
     found = []
     for pair, retyped, why in changes:
-        impact = context.users.of(pair.now.names) or context.users.of(pair.was.names)
-        living = bool(context.users.of(pair.now.names))
+        living = context.users.of(pair.now.names, frozenset({pair.job}))
+        impact = living or context.users.of(pair.was.names, frozenset({pair.job}))
         found.append(
-            Finding(
-                code="metric-rename/type-changed",
-                title=f"{pair.was.name} is a {retyped.after} now, and was a {retyped.before}",
-                observed=f"job {pair.job} declares {pair.now.name} as {retyped.after}{why}",
-                expected=retyped.before,
-                hint=_QUERIES.get(retyped.after, "Rewrite the queries for the new type."),
-                subject=Subject(metric=pair.was.name, renamed_to=pair.now.name if pair.loss else None),
-                severity=context.users.severity(impact) if living else context.users.at_most_warning(impact),
-                impact=impact,
-                evidence=(context.evidence(pair.now.names[0], pair.job, f"TYPE {retyped.after}"),),
+            context.users.weigh(
+                Finding(
+                    code="metric-rename/type-changed",
+                    title=f"{pair.was.name} is a {retyped.after} now, and was a {retyped.before}",
+                    observed=f"job {pair.job} declares {pair.now.name} as {retyped.after}{why}",
+                    expected=retyped.before,
+                    hint=_QUERIES.get(retyped.after, "Rewrite the queries for the new type."),
+                    subject=Subject(metric=pair.was.name, renamed_to=pair.now.name if pair.loss else None),
+                    severity=Severity.INFO,
+                    evidence=(context.evidence(pair.now.names[0], pair.job, f"TYPE {retyped.after}"),),
+                ),
+                impact,
+                None if living else context.users.at_most_warning(impact),
             )
         )
     return _once(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from functions.checks._rename_findings import Context, rows_text
@@ -18,19 +18,22 @@ _SHOWN = 3
 _MOST = 0.5
 
 
-def label_findings(changes: Iterable[LabelChange], context: Context) -> list[Finding]:
-    """One finding a job and label; a change of relabelling only where somebody uses the label."""
+def label_findings(changes: Iterable[LabelChange], context: Context, renamed: Collection[str] = ()) -> list[Finding]:
+    """One finding a job and label.
+
+    A change of relabelling is told only where somebody uses the label; so is one that came with the new names of all
+    metrics that had it (`renamed`), where the finding on each name speaks of its labels.
+    """
     found = []
     for change in changes:
-        impact = context.users.of_label(change.label, change.names)
-        if change.of_target and not impact:
-            continue
-        found.append(_renamed(change, context) if change.renamed_to else _lost(change, context))
+        impact = context.users.of_label(change.label, change.renamed_to, change.names, frozenset({change.job}))
+        if impact or not (change.of_target or set(change.families) <= set(renamed)):
+            finding = _renamed(change, context) if change.renamed_to else _lost(change, context)
+            found.append(context.users.weigh(finding, impact))
     return found
 
 
 def _renamed(change: LabelChange, context: Context) -> Finding:
-    impact = context.users.of_label(change.label, change.names)
     source = f" ({rows_text([change.row])})" if change.row else ""
     verb = "some series of" if change.partial else "series of"
     return Finding(
@@ -39,10 +42,10 @@ def _renamed(change: LabelChange, context: Context) -> Finding:
         observed=f"{verb} {_metrics(change)} in job {change.job} carry {change.renamed_to} instead; "
         f"{'documented' if change.row else f'inferred with confidence {change.confidence:.2f}: {change.why}'}{source}",
         expected=f"label {change.label}, as before the change",
-        hint=f"Replace {change.label} by {change.renamed_to} in what is listed here: matchers, joins, groupings, legends and templates.",
+        hint=f"Replace {change.label} by {change.renamed_to} in what is listed here: matchers, joins, groupings, legends and templates."
+        + (" See whether honor_labels or a relabelling of the job was meant to change." if change.of_target else ""),
         subject=Subject(job=change.job, label=change.label, renamed_to=change.renamed_to, metric=_only(change)),
-        severity=context.users.severity(impact),
-        impact=impact,
+        severity=Severity.INFO,
         evidence=(
             context.evidence(change.families[0], change.job, f"{change.label} on its series", before=True),
             context.evidence(change.families[0], change.job, f"{change.renamed_to} on its series"),
@@ -51,7 +54,6 @@ def _renamed(change: LabelChange, context: Context) -> Finding:
 
 
 def _lost(change: LabelChange, context: Context) -> Finding:
-    impact = context.users.of_label(change.label, change.names)
     documented = f"; documented ({rows_text([change.row])})" if change.row else ""
     return Finding(
         code="metric-rename/label-lost",
@@ -61,8 +63,7 @@ def _lost(change: LabelChange, context: Context) -> Finding:
         hint=(change.row.note.rstrip(".") + ". " if change.row and change.row.note else "")
         + "Look for the relabelling, allow-list or version that took it away.",
         subject=Subject(job=change.job, label=change.label, metric=_only(change)),
-        severity=context.users.severity(impact),
-        impact=impact,
+        severity=Severity.INFO,
         evidence=(
             context.evidence(change.families[0], change.job, f"{change.label} on its series", before=True),
             context.evidence(change.families[0], change.job, f"without {change.label}"),
@@ -173,18 +174,16 @@ def value_findings(changes: Iterable[Respelling], context: Context) -> list[Find
     found = []
     for change in changes:
         samples = [f"{old} → {new}" for old, new in list(change.values.items())[:_SHOWN]]
-        impact = context.users.of_values(change.label, change.values)
-        found.append(
-            Finding(
-                code="metric-rename/label-value-changed",
-                title=f"Values of {change.label} are written differently",
-                observed=f"job {change.job}: {', '.join(new for new in list(change.values.values())[:_SHOWN])} ({change.why})",
-                expected=", ".join(list(change.values)[:_SHOWN]) + ", as before the change",
-                hint=f"Change the literals: {'; '.join(samples)}.",
-                subject=Subject(job=change.job, label=change.label, metric=change.metric or None),
-                severity=context.users.severity(impact) if impact else Severity.INFO,
-                impact=impact,
-                evidence=(context.evidence(change.metric, change.job, samples[0]),),
-            )
+        impact = context.users.of_values(change.label, change.values, frozenset({change.job}))
+        finding = Finding(
+            code="metric-rename/label-value-changed",
+            title=f"Values of {change.label} are written differently",
+            observed=f"job {change.job}: {', '.join(new for new in list(change.values.values())[:_SHOWN])} ({change.why})",
+            expected=", ".join(list(change.values)[:_SHOWN]) + ", as before the change",
+            hint=f"Change the literals: {'; '.join(samples)}.",
+            subject=Subject(job=change.job, label=change.label, metric=change.metric or None),
+            severity=Severity.INFO,
+            evidence=(context.evidence(change.metric, change.job, samples[0]),),
         )
+        found.append(context.users.weigh(finding, impact, None if impact else Severity.INFO))
     return found

@@ -37,7 +37,7 @@ class LabelChange:
     confidence: float = 1.0
     why: str = ""
     row: Rename | None = None
-    #: the target carried it, so that a change of relabelling changed it
+    #: a change of relabelling or honor_labels changed it: the target carried it, or the new label was the target's
     of_target: bool = False
     #: some series still have the old one (a canary)
     partial: bool = False
@@ -90,7 +90,8 @@ def _change(
     names = tuple(sorted(now.name for _, now in held))
     others = any(now.labels.get(label) for _, now in world.pairs)
     stored = frozenset(name for pair in held for family in pair for name in family.names)
-    of_target = label in world.target_labels
+    # what takes over a label that was there before is honor_labels or a relabelling
+    of_target = label in world.target_labels or any(was.labels.get(new or "") for was, _ in held)
     return LabelChange(world.job, label, new, names, not others, stored, round(confidence, 2), why, row, of_target=of_target)
 
 
@@ -104,7 +105,9 @@ def _best(label: str, held: Sequence[tuple[Family, Family]], world: LabelWorld) 
     candidates = {name for name, count in gained.items() if count * 5 >= len(held) * 4}
     rows = {row.new: row for _, now in held for row in world.catalogue.labels(label, now.name)} if world.catalogue else {}
     best: tuple[str, float, str, Rename | None] = ("", 0.0, "", None)
-    for name in sorted(candidates | _former_twins(label, held, world)):
+    # the documented label may have been there before: a target's own, that the exporter's overrides now
+    shown = {name for name in rows if name not in candidates and _overlap(label, name, world) >= 0.5}
+    for name in sorted(candidates | shown | _former_twins(label, held, world)):
         row = rows.get(name)
         confidence, why = (1.0, f"{row.system} {row.version}") if row else _likeness(label, name, held, world, len(candidates))
         if confidence > best[1]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functions.checks._rename_findings import Context, Pair, rows_text
 from functions.contract.cluster import Pod
 from functions.contract.facts import Fact, Known
-from functions.contract.findings import Evidence, Finding, Subject
+from functions.contract.findings import Evidence, Finding, Severity, Subject
 from functions.contract.telemetry import Target
 from functions.knowledge.renames import Catalogue, Kind
 
@@ -38,18 +38,18 @@ def meaning_changed(
             crossed = _crossed(row.system, row.version, _images(pair.job, targets[0], pods[0]), _images(pair.job, targets[1], pods[1]))
             if crossed is None:
                 continue
-            impact = context.users.of(pair.now.names)
-            found[pair.was.name, row.version] = Finding(
+            finding = Finding(
                 code="metric-rename/meaning-changed",
                 title=f"{pair.was.name} means something else now",
                 observed=f"job {pair.job} went from {crossed[0]} to {crossed[1]}: {row.note} ({rows_text([row])})",
                 expected="the meaning that the queries were written for",
                 hint="Judge each query that is listed here by the new meaning.",
                 subject=Subject(metric=pair.was.name),
-                severity=context.users.severity(impact),
-                impact=impact,
+                severity=Severity.INFO,
                 evidence=(Evidence("kubernetes", f"image behind the targets of job {pair.job}", f"{crossed[0]} → {crossed[1]}"),),
             )
+            impact = context.users.of(pair.now.names, frozenset({pair.job}))
+            found[pair.was.name, row.version] = context.users.weigh(finding, impact)
     return list(found.values())
 
 

@@ -17,12 +17,13 @@ from functions.checks._gap_pipeline import judge_pipeline, judge_rule_health
 from functions.checks._gap_required import Demand, judge_required
 from functions.checks._gap_rules import Blindness, judge_rules
 from functions.checks._gap_targets import judge_targets
-from functions.checks._gap_usage import Usage
 from functions.checks._gap_values import judge_frozen, judge_sentinels
 from functions.checks._gap_vanished import Scrapes
 from functions.checks._gap_world import Part, World, known, unjudged
+from functions.checks._impact_facts import Watched
+from functions.checks._rename_changes import Changed, Seen, changed
 from functions.checks._rename_families import families
-from functions.checks._successors import Succession, successors
+from functions.checks._successors import Succession
 from functions.checks.base import Check
 from functions.contract.cluster import ConfigMap, Node, Pod, ResourceSlice, Workload
 from functions.contract.facts import Fact, Why, Windows
@@ -35,6 +36,7 @@ from functions.contract.telemetry import (
     DeviceReading,
     DeviceSeries,
     Extreme,
+    LabelValues,
     MetricSchema,
     PartialLoss,
     PipelineSample,
@@ -54,6 +56,8 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     schema: Fact[tuple[MetricSchema, ...]],
     schema_before: Fact[tuple[MetricSchema, ...]],
     partial_losses: Fact[tuple[PartialLoss, ...]],
+    label_values: Fact[tuple[LabelValues, ...]],
+    label_values_before: Fact[tuple[LabelValues, ...]],
     devices: Fact[tuple[DeviceSeries, ...]],
     devices_before: Fact[tuple[DeviceSeries, ...]],
     readings: Fact[tuple[DeviceReading, ...]],
@@ -92,9 +96,13 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     )
     held_bodies = known(bodies) or ()
     held_rules = known(rules) or ()
-    usage = Usage(known(rules), known(dashboards))
+    watched = Watched(rules, dashboards, selectors, selectors_before)
+    now, before = known(schema), known(schema_before)
+    seen = Seen(now or (), before or (), targets, targets_before, partial_losses, label_values, label_values_before)
+    what = changed(seen, knowledge, policy) if now is not None and before is not None else Changed(Succession())
+    users = watched.users(what.changes)
     whole = Part()
-    for fact, what, quiet in (
+    for fact, part, quiet in (
         (targets, "targets", ()),
         (schema, "names that are stored", ()),
         (devices, "device series", ()),
@@ -110,28 +118,16 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
         (workloads, "field lists of exporters", _MOOT),
         (slices, "devices of ResourceSlices", _MOOT),
     ):
-        whole.unjudged += unjudged(fact, what, quiet)
+        whole.unjudged += unjudged(fact, part, quiet)
 
     scrapes = judge_targets(world, held_bodies)
     whole.add(scrapes.part)
     whole.add(judge_coverage(world, scrapes, known(slices) or (), known(devices_before)))
-    now = known(schema)
-    before = known(schema_before)
-    succession = Succession()
     if now is not None:
         if before is not None:
-            succession = successors(
-                before,
-                now,
-                knowledge=knowledge,
-                policy=policy,
-                targets_before=targets_before,
-                targets=targets,
-                partial_losses=partial_losses,
-            )
             recorded = frozenset(r.name for r in held_rules if r.kind is RuleKind.RECORD)
-            whole.add(judge_lost(Losses(world, scrapes, succession, usage, jobs, held_bodies, recorded)))
-        demand = Demand(world, scrapes, families(now), families(before) if before is not None else None, usage, held_bodies)
+            whole.add(judge_lost(Losses(world, scrapes, what.found, users, jobs, held_bodies, recorded)))
+        demand = Demand(world, scrapes, families(now), families(before) if before is not None else None, users, held_bodies)
         whole.add(judge_required(demand, known(configmaps)))
     sentinels, coded = judge_sentinels(world, known(extremes), now or (), held_rules)
     whole.add(sentinels)
@@ -139,7 +135,8 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     told = frozenset(f.code.partition("/")[2] for f in scrapes.part.findings)
     whole.add(judge_pipeline(world, known(pipeline) or (), told))
     whole.add(judge_rule_health(world, held_rules))
-    whole.add(judge_rules(Blindness(world, scrapes, succession, held_rules, now or (), before, selectors, selectors_before, jobs)))
+    series = watched.world(seen, what.changes, policy, knowledge, jobs)
+    whole.add(judge_rules(Blindness(world, scrapes, what.found, watched, series)))
     return _judgement(whole, world, scrapes, scope)
 
 

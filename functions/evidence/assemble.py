@@ -187,6 +187,20 @@ def changed_labels(now: Sequence[MetricSchema], before: Sequence[MetricSchema]) 
     return frozenset(found)
 
 
+def twin_labels(wanted: Iterable[tuple[str, str]], held: Iterable[MetricSchema], spelled: frozenset[str]) -> frozenset[tuple[str, str]]:
+    """(job, label) that may hold now what a changed one held, though it was there before.
+
+    With honor_labels the value of `exported_namespace` goes into `namespace`; so it may be with any two spellings of
+    one thing (`spelled`).
+    """
+    found: set[tuple[str, str]] = set()
+    jobs = {job for job, label in wanted if label in spelled or label.startswith("exported_")}
+    for metric in held:
+        if metric.job in jobs:
+            found |= {(metric.job, label) for label in metric.labels if label in spelled}
+    return frozenset(found)
+
+
 def matched_labels(counts: Iterable[SelectorCount], held: Iterable[MetricSchema]) -> frozenset[tuple[str, str]]:
     """(job, label) of the matchers in selectors that select nothing, in the jobs that have or had the metric."""
     jobs: dict[str, set[str]] = {}

@@ -12,6 +12,9 @@ from functions.evidence import assemble, plan, relevance
 from functions.evidence.moment import Moment
 from functions.evidence.request import Found, Request, carried, put, value_of
 
+#: Roles of labels that change places with one another.
+_ROLES = ("namespace", "pod", "container", "pod_uid", "host")
+
 
 class Changes:
     """The follow-up questions. Each is asked only where the facts so far give reason to."""
@@ -101,10 +104,16 @@ class Changes:
             return
         wanted = assemble.matched_labels(value_of(found.get("selectors")), (*schema.value, *value_of(earlier)))
         if isinstance(earlier, Known):
-            wanted |= assemble.changed_labels(schema.value, earlier.value)
+            changed = assemble.changed_labels(schema.value, earlier.value)
+            wanted |= changed | assemble.twin_labels(changed, schema.value, self._spelled())
         found["label_values"] = await self._now.label_values(assemble.carriers(wanted, schema.value))
         if self._before and isinstance(earlier, Known):
             found["label_values_before"] = await self._before.label_values(assemble.carriers(wanted, earlier.value))
+
+    def _spelled(self) -> frozenset[str]:
+        """Every spelling of the labels that say whose and where a device is."""
+        devices, policy = self._request.knowledge.devices, self._request.policy
+        return frozenset(label for role in _ROLES for label in devices.spellings(role, policy))
 
 
 def nodes_of(devices: Fact[tuple[DeviceSeries, ...]] | None) -> dict[tuple[str, str], str]:

@@ -19,8 +19,7 @@ from functions.evidence import dashboards as dashboard_reader
 from functions.evidence import rules as rule_reader
 from functions.evidence.inventory import Inventory
 from functions.evidence.sources import MetricSource
-from functions.promql import read as read_promql
-from functions.promql import substitute_grafana
+from functions.promql import selectors
 
 #: The label by which Grafana's sidecar finds dashboards.
 DASHBOARD_LABEL = "grafana_dashboard"
@@ -59,13 +58,6 @@ async def read(
     shown = boards.value if isinstance(boards, Known) else ()
     recorded = frozenset(rule.name for rule in held if rule.kind is RuleKind.RECORD)
     return Watched(rules, boards, selectors(held, shown), recorded)
-
-
-def selectors(rules: Iterable[Rule], dashboards: Iterable[Dashboard]) -> tuple[Selector, ...]:
-    """Every selector in rules and dashboards, once, in order of appearance."""
-    texts = [rule.expr for rule in rules]
-    texts += [substitute_grafana(query.expr) for board in dashboards for query in board.queries]
-    return tuple(dict.fromkeys(found.selector for text in dict.fromkeys(texts) for found in read_promql(text).selectors))
 
 
 async def _rules(metrics: MetricSource | None, inventory: Inventory | None, texts: Texts, at: datetime) -> Fact[tuple[Rule, ...]]:

@@ -6,12 +6,11 @@ name; `promql_parser` has a say in `accepts.py` alone. What can't be read is sai
 """
 
 from functions.promql.accepts import duration, objection
-from functions.promql.changes import NO_CHANGES, Changes, LabelChange, MetricChange, means, names_of
+from functions.promql.changes import NO_CHANGES, Changes, LabelChange, MetricChange, means, names_of, touches
 from functions.promql.expression import Cause, Expression, LabelUse, Place, SelectorUse, all_lost, some_left
 from functions.promql.labels import Source, Supply
 from functions.promql.read import demands, read, read_grafana, read_panel, read_rule, selectors
 from functions.promql.rewrite import rewrite, rewrite_grafana
-from functions.promql.substitute import substitute_grafana
 
 __all__ = [
     "NO_CHANGES",
@@ -39,5 +38,5 @@ __all__ = [
     "rewrite_grafana",
     "selectors",
     "some_left",
-    "substitute_grafana",
+    "touches",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from functions.contract.rules import Matcher, Selector
@@ -22,6 +22,9 @@ class MetricChange:
     to: str | None
     #: new value = old value × factor; None where the unit stayed or the factor is not known
     factor: float | None = None
+    #: jobs in which it changed (None: every job), and those in which the old name lives on
+    jobs: frozenset[str] | None = None
+    kept: frozenset[str] = frozenset()
 
     @property
     def lost(self) -> bool:
@@ -39,10 +42,18 @@ class LabelChange:
     metrics: frozenset[str] | None = None
     #: old value -> new value, where the values are written otherwise (under the same or the new label)
     values: Mapping[str, str] = field(default_factory=dict)
+    #: jobs in which it changed; None: every job
+    jobs: frozenset[str] | None = None
+    #: stored name -> jobs in which its series still carry it
+    kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def lost(self) -> bool:
         return self.to != self.label
+
+    def hits(self, selector: Selector, name: str) -> bool:
+        """Whether all that a selector selects of a metric changed."""
+        return touches(selector, self.jobs, self.kept.get(name, frozenset()))
 
 
 @dataclass(frozen=True)
@@ -53,42 +64,61 @@ class Changes:
     labels: tuple[LabelChange, ...] = ()
 
     @cached_property
-    def _by_name(self) -> Mapping[str, MetricChange]:
-        return {change.name: change for change in self.metrics}
+    def _by_name(self) -> Mapping[str, tuple[MetricChange, ...]]:
+        found: dict[str, tuple[MetricChange, ...]] = {}
+        for change in self.metrics:
+            found[change.name] = (*found.get(change.name, ()), change)
+        return found
 
-    def metric(self, stored: str) -> MetricChange | None:
-        """The change of a stored name, with the suffix carried over where the family is what changed."""
+    @cached_property
+    def _by_label(self) -> Mapping[str, tuple[LabelChange, ...]]:
+        found: dict[str, tuple[LabelChange, ...]] = {}
+        for change in self.labels:
+            found[change.label] = (*found.get(change.label, ()), change)
+        return found
+
+    @cached_property
+    def _old_names(self) -> Mapping[str, frozenset[str]]:
+        """new name -> the names that became it."""
+        found: dict[str, set[str]] = {}
+        for change in self.metrics:
+            if change.to and change.lost:
+                found.setdefault(change.to.partition("{")[0], set()).add(change.name)
+        return {new: frozenset(old) for new, old in found.items()}
+
+    def metric(self, stored: str) -> tuple[MetricChange, ...]:
+        """Changes of a stored name, with the suffix carried over where the family is what changed."""
         if found := self._by_name.get(stored):
             return found
         for suffix in SUFFIXES:
             if stored.endswith(suffix) and (found := self._by_name.get(stored[: -len(suffix)])):
-                return MetricChange(stored, _suffixed(found.to, suffix), _carried(found.factor, suffix))
-        return None
+                return tuple(replace(c, name=stored, to=_suffixed(c.to, suffix), factor=_carried(c.factor, suffix)) for c in found)
+        return ()
 
     def metrics_of(self, selector: Selector) -> tuple[MetricChange, ...]:
         """Changes of the metrics that a selector means, by name or by a pattern over __name__."""
         if selector.name is not None:
-            found = self.metric(selector.name)
-            return (found,) if found else ()
-        return tuple(change for change in self.metrics if means(selector, change.name))
+            return tuple(c for c in self.metric(selector.name) if touches(selector, c.jobs, c.kept))
+        return tuple(c for c in self.metrics if means(selector, c.name) and touches(selector, c.jobs, c.kept))
 
     def label_of(self, selector: Selector, label: str) -> LabelChange | None:
         """What became of a lost label on the metrics that a selector means; names from before or after the change."""
-        return next((c for c in self.labels if c.lost and c.label == label and self.concerns(c, selector)), None)
+        return next((c for c in self._by_label.get(label, ()) if c.lost and self.concerns(c, selector)), None)
+
+    def respelled(self, selector: Selector, label: str) -> Mapping[str, str]:
+        """Values of a label that are written otherwise now, on the metrics that a selector means."""
+        return next((c.values for c in self._by_label.get(label, ()) if c.values and self.concerns(c, selector)), {})
 
     def concerns(self, change: LabelChange, selector: Selector) -> bool:
-        """Whether a label's change is about metrics that a selector means."""
+        """Whether a label's change is about everything that a selector means."""
         if change.metrics is None:
-            return True
-        if selector.name is not None:
-            return selector.name in change.metrics or self._was(selector.name, change.metrics)
-        return any(means(selector, name) for name in change.metrics)
+            return touches(selector, change.jobs, frozenset())
+        if selector.name is None:
+            return any(change.hits(selector, name) for name in change.metrics if means(selector, name))
+        known = selector.name in change.metrics or not change.metrics.isdisjoint(self._old_names.get(selector.name, ()))
+        return known and change.hits(selector, selector.name)
 
-    def _was(self, stored: str, metrics: frozenset[str]) -> bool:
-        """Whether a name is the new one of a metric of these."""
-        return any((m.to or "").partition("{")[0] == stored and m.name in metrics for m in self.metrics)
-
-    @property
+    @cached_property
     def lost_labels(self) -> frozenset[str]:
         return frozenset(change.label for change in self.labels if change.lost)
 
@@ -121,6 +151,14 @@ def means(selector: Selector, name: str) -> bool:
         return selector.name == name
     said = [m for m in selector.matchers if m.label == "__name__"]
     return any(not m.negative for m in said) and all(_says(m, name) for m in said)
+
+
+def touches(selector: Selector, jobs: frozenset[str] | None, kept: frozenset[str] = frozenset()) -> bool:
+    """Whether a selector asks for jobs in which something changed, and for none in which it is as it was."""
+    asked = [m for m in selector.matchers if m.label == "job"]
+    if kept and (not asked or any(all(_says(m, job) for m in asked) for job in kept)):
+        return False
+    return jobs is None or not asked or any(all(_says(m, job) for m in asked) for job in jobs)
 
 
 def _says(matcher: Matcher, name: str) -> bool:

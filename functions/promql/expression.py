@@ -49,13 +49,16 @@ class SelectorUse:
 class LabelUse:
     """A label at one place. What reaches that place through which selector is in `supply`.
 
-    For a join there is one use a side, and `across` is the supply of the other side.
+    For a join there is one use a side, and `across` is the supply of the other side. `beside` are the other labels of
+    the same list. A matcher that any value satisfies is `idle`.
     """
 
     label: str
     place: Place
     supply: Supply = NOTHING
     across: Supply = NOTHING
+    beside: frozenset[str] = frozenset()
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from functions.promql.nodes import Aggregate, Binary, Call, Literal, Node, Selec
 
 @dataclass(frozen=True, slots=True)
 class WrittenLabel:
-    """A label written outside of braces. `across` is what the other side of a join has of it."""
+    """A label written outside of braces. `across` is what the other side of a join has of it, `beside` its list."""
 
     label: str
     span: Span
@@ -19,6 +19,7 @@ class WrittenLabel:
     text: bool
     supply: Supply
     across: Supply = NOTHING
+    beside: frozenset[str] = frozenset()
 
 
 def with_ancestors(root: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
@@ -57,12 +58,14 @@ def written_labels(tree: Node) -> Iterator[WrittenLabel]:
     for node, _ in with_ancestors(tree):
         match node:
             case Aggregate(labels=names) if node.inner:
-                yield from (WrittenLabel(n.text, n.span, False, supply(node.inner, n.text)) for n in names)
+                beside = frozenset(n.text for n in names)
+                yield from (WrittenLabel(n.text, n.span, False, supply(node.inner, n.text), beside=beside) for n in names)
             case Binary():
+                beside = frozenset(n.text for n in node.matching or ())
                 for name in node.matching or ():
                     left, right = supply(node.left, name.text), supply(node.right, name.text)
-                    yield WrittenLabel(name.text, name.span, False, left, right)
-                    yield WrittenLabel(name.text, name.span, False, right, left)
+                    yield WrittenLabel(name.text, name.span, False, left, right, beside)
+                    yield WrittenLabel(name.text, name.span, False, right, left, beside)
                 one = node.left if node.group == "right" else node.right
                 yield from (WrittenLabel(n.text, n.span, False, supply(one, n.text)) for n in node.extra)
             case Call(function="label_replace" | "label_join"):

@@ -12,11 +12,13 @@ from functions.promql import grafana
 from functions.promql.accepts import objection
 from functions.promql.expression import Expression, LabelUse, Place, SelectorUse, needs
 from functions.promql.labels import QUANTILES, Supply, supply
-from functions.promql.nodes import Aggregate, Binary, Call, Literal, Node, Select, Span, walk
+from functions.promql.nodes import Aggregate, Binary, Call, Literal, Name, Node, Select, Span, walk
 from functions.promql.syntax import BINDING, parse
 from functions.promql.templates import legend_labels, template_labels
 from functions.promql.tokens import Kind, PromqlError, Token, tokens
 
+#: Patterns that every value satisfies, that of an absent label included.
+_ANYTHING = frozenset({".*", "(.*)", "(?:.*)", "^.*$", ".*|"})
 _LISTS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
 _WORDS = _LISTS | {"bool", "offset", "inf", "nan", "with", "start", "end", "anchored", "smoothed", "keep_metric_names"} | set(BINDING)
 
@@ -102,10 +104,11 @@ def _label_uses(tree: Node) -> Iterator[LabelUse]:
                 for w in written:
                     if w.matcher.label != "__name__":
                         place = Place.MATCHER if demands(w.matcher) or w.open else Place.EXCLUDE
-                        yield LabelUse(w.matcher.label, place, Supply(((selector, w.matcher.label),)))
+                        given = Supply(((selector, w.matcher.label),))
+                        yield LabelUse(w.matcher.label, place, given, idle=w.matcher.op == "=~" and w.matcher.value in _ANYTHING)
             case Aggregate(labels=names) if node.inner:
-                place = Place.WITHOUT if node.without else Place.BY
-                yield from (LabelUse(name.text, place, supply(node.inner, name.text)) for name in names)
+                place, beside = Place.WITHOUT if node.without else Place.BY, _listed(names)
+                yield from (LabelUse(name.text, place, supply(node.inner, name.text), beside=beside) for name in names)
             case Binary():
                 yield from _join_uses(node)
             case Call():
@@ -113,13 +116,17 @@ def _label_uses(tree: Node) -> Iterator[LabelUse]:
 
 
 def _join_uses(node: Binary) -> Iterator[LabelUse]:
-    place = Place.IGNORING if node.ignoring else Place.ON
+    place, beside = Place.IGNORING if node.ignoring else Place.ON, _listed(node.matching or ())
     for name in node.matching or ():
         left, right = supply(node.left, name.text), supply(node.right, name.text)
-        yield LabelUse(name.text, place, left, right)
-        yield LabelUse(name.text, place, right, left)
+        yield LabelUse(name.text, place, left, right, beside)
+        yield LabelUse(name.text, place, right, left, beside)
     one = node.left if node.group == "right" else node.right
     yield from (LabelUse(name.text, Place.GROUP, supply(one, name.text)) for name in node.extra)
+
+
+def _listed(names: Iterable[Name]) -> frozenset[str]:
+    return frozenset(name.text for name in names)
 
 
 def _call_uses(node: Call) -> Iterator[LabelUse]:

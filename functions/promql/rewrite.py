@@ -8,7 +8,7 @@ value stay right too. Where one change has no successor there is no suggestion, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from functions.contract.rules import Matcher
 from functions.promql import grafana
@@ -99,7 +99,7 @@ class _Rewriter:
         if node.selector.name is None:
             self.rename_pattern(node)
             return
-        change = self.changes.metric(node.selector.name)
+        change = next(iter(self.changes.metrics_of(node.selector)), None)
         if change is None:
             return
         if change.to is None:
@@ -138,7 +138,7 @@ class _Rewriter:
             matcher = written.matcher
             if matcher.label != "__name__" or written.open or matcher.op not in ("=", "=~"):
                 continue
-            lost = [m for m in self.changes.metrics if m.lost and means(node.selector, m.name)]
+            lost = [m for m in self.changes.metrics_of(node.selector) if m.lost]
             lost = [m for m in lost if not (m.to and plain(m.to) and means(node.selector, m.to))]
             if any(not m.to or not plain(m.to) or (m.factor or 1) != 1 for m in lost):
                 raise _NoSuccessor
@@ -169,23 +169,22 @@ class _Rewriter:
                 self.edits.replace(written.label, _label_text(change.to))
             elif change is not None and (demands(written.matcher) or written.open):
                 raise _NoSuccessor
-            for respelled in self.changes.labels:
-                concerned = respelled.label == written.matcher.label and self.changes.concerns(respelled, node.selector)
-                if respelled.values and concerned and not written.open:
-                    self.respell(written.matcher, written.value, respelled)
+            if not written.open and (values := self.changes.respelled(node.selector, written.matcher.label)):
+                self.respell(written.matcher, written.value, values)
 
-    def respell(self, matcher: Matcher, place: Span, change: LabelChange) -> None:
+    def respell(self, matcher: Matcher, place: Span, values: Mapping[str, str]) -> None:
         """Write values as they are written now; in a pattern only where it is a plain list of them."""
         pattern = matcher.op in ("=~", "!~")
         listed = alternatives(matcher) if pattern else (matcher.value,)
-        if any(value in change.values for value in listed):
-            new = [change.values.get(value, value) for value in listed]
+        if any(value in values for value in listed):
+            new = [values.get(value, value) for value in listed]
             parts = [re.escape(n) if pattern and n != old else n for n, old in zip(new, listed, strict=True)]
             self.edits.replace(place, quote("|".join(parts), self.text[place.start]))
 
     def relabel(self, change: LabelChange) -> None:
         """Write the new label everywhere, or give the series their old one where others really have it."""
-        uses = [use for use in written_labels(self.tree) if use.label == change.label]
+        # a list that names the new label as well is written for both spellings
+        uses = [use for use in written_labels(self.tree) if use.label == change.label and change.to not in use.beside]
         if not any(self.reaches(use.supply, change) for use in uses):
             return
         successor = _successor(change)

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from functions.evidence import dashboards, rules
-from functions.promql import read, substitute_grafana
+from functions.promql import read, read_grafana
 from functions.store import Store
 from functions.store.embedded import EmbeddedServer
 from triggers.serve import Meters
@@ -32,15 +32,14 @@ async def exported(folder: Path) -> set[str]:
 
 async def test_rules_and_dashboard_ask_only_for_what_is_exported(tmp_path: Path) -> None:
     names = await exported(tmp_path)
-    expressions = [r.expr for r in rules.from_yaml((FOLDER / "prometheusrule.yaml").read_text(), "rule")]
+    queries = [read(r.expr) for r in rules.from_yaml((FOLDER / "prometheusrule.yaml").read_text(), "rule")]
     board = dashboards.from_json((FOLDER / "dashboard.json").read_text(), "dashboard")
-    expressions += [substitute_grafana(q.expr) for q in board.queries]
-    assert len(expressions) >= 10
-    for expr in expressions:
-        query = read(expr)
-        assert not query.error, expr
-        assert query.selectors, expr
-        assert {use.selector.name for use in query.selectors} <= names, expr
+    queries += [read_grafana(q.expr) for q in board.queries]
+    assert len(queries) >= 10
+    for query in queries:
+        assert not query.error, query
+        assert query.selectors, query
+        assert {use.selector.name for use in query.selectors} <= names, query
 
 
 def test_every_alert_has_a_section_in_the_handbook() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from functions.checks.impact import State, World, collapsed, dead_dashboards, dead_rules, judged_rules, users
-from functions.contract.rules import Dashboard, PanelQuery, Rule, RuleKind
+from functions.checks.impact import Judge, RuleState, State, Stored, Users, World, collapsed, counted, dead_dashboards, judged_rules
+from functions.contract.findings import Severity
+from functions.contract.rules import Dashboard, PanelQuery, Rule, RuleKind, Selector, SelectorCount
 from functions.promql import Changes, LabelChange, MetricChange, Place, demands, read, read_grafana
 
 DCGM = frozenset({"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_ROW_REMAP_FAILURE"})
@@ -35,20 +36,29 @@ def panel(where: str, expr: str, legend: str = "") -> PanelQuery:
 
 
 def world(rules: Iterable[Rule], changes: Changes, stored: str, before: str | None = None, **more: object) -> World:
-    """Every selector over a stored name finds series; `stored` are names, or selectors that find none with a leading `-`."""
+    """Every selector over a stored name finds series; a selector with a leading `-` finds none. `name.a.b` has labels a, b."""
     rules = tuple(rules)
 
-    def counts(text: str) -> dict[object, int]:
-        names = set(text.split())
+    def counts(text: str) -> dict[Selector, SelectorCount]:
+        words = text.split()
+        names = {word.split(".")[0] for word in words}
         found = [use.selector for rule in rules for use in read(rule.expr).selectors]
-        return {s: 0 if f"-{s}" in names else int(s.name in names) for s in found}
+        return {s: SelectorCount(s, {"j": int(s.name in names and f"-{s}" not in words)}) for s in found}
 
-    names = frozenset(n for n in stored.split() if not n.startswith("-"))
-    return World(rules, changes, counts(stored), None if before is None else counts(before), names, **more)  # type: ignore[arg-type]
+    def names(text: str) -> dict[str, Stored]:
+        parts = [word.split(".") for word in text.split() if not word.startswith("-")]
+        return {name: Stored(frozenset({"j"}), frozenset(labels), frozenset(labels)) for name, *labels in parts}
+
+    earlier = None if before is None else names(before)
+    return World(rules, changes, counts(stored), None if before is None else counts(before), names(stored), earlier, **more)  # type: ignore[arg-type]
 
 
 def states(of: World) -> dict[str, State]:
-    return {state.rule.name: state.state for state in judged_rules(of)}
+    return {state.rule.name: state.state for state in judged_rules(Judge(of))}
+
+
+def dead_rules(of: World) -> list[RuleState]:
+    return [state for state in judged_rules(Judge(of)) if state.state is State.DEAD]
 
 
 def test_a_label_s_new_spelling_kills_selectors_and_joins_and_leaves_the_rest() -> None:
@@ -61,7 +71,8 @@ def test_a_label_s_new_spelling_kills_selectors_and_joins_and_leaves_the_rest() 
     remap = alert("GPURowRemapFailed", "max by (UUID) (DCGM_FI_DEV_ROW_REMAP_FAILURE) > 0")
     down = alert("GPUExporterDown", 'absent(up{job="nvidia-dcgm-exporter"} == 1)')
     seen = world([hot, rack, remap, down], LOWERCASED, "DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_ROW_REMAP_FAILURE kube_node_labels")
-    seen = World(seen.rules, seen.changes, {**(seen.counts or {}), read(hot.expr).selectors[0].selector: 0})
+    selector = read(hot.expr).selectors[0].selector
+    seen = World(seen.rules, seen.changes, {**(seen.counts or {}), selector: SelectorCount(selector, {})})
     assert states(seen) == {
         "GPUHot": State.DEAD,
         "GPUHotInRack": State.DEAD,
@@ -71,7 +82,7 @@ def test_a_label_s_new_spelling_kills_selectors_and_joins_and_leaves_the_rest() 
     dead = {state.rule.name: state for state in dead_rules(seen)}
     assert dead["GPUHot"].suggested == 'DCGM_FI_DEV_GPU_TEMP{hostname=~"gpu-.+"} > 85'
     assert '"hostname", "$1", "node"' in (dead["GPUHotInRack"].suggested or "")
-    assert "joins on Hostname" in dead["GPUHotInRack"].why
+    assert "joins on Hostname" in dead["GPUHotInRack"].found.why
 
 
 def test_a_rule_that_reads_a_dead_record_is_dead_and_one_that_reads_a_living_record_is_not() -> None:
@@ -124,7 +135,13 @@ def test_rules_that_read_each_other_come_to_an_end() -> None:
         ('ALERTS{alertname="X"}', "", None, State.WELL),
         ("sum(", "", None, State.UNTOLD),
         ("nowhere > 1", "", None, State.BLIND),
+        # a label that the metric has not; a status that has not happened; a place that is nowhere
         ('there{a="b"} > 1', 'there -there{a="b"}', None, State.BLIND),
+        ('there{a="b"} > 1', 'there.a -there{a="b"}', None, State.WELL),
+        ('there{namespace="b"} > 1', 'there.namespace -there{namespace="b"}', None, State.BLIND),
+        # an event of a metric that was renamed before it happened
+        ('taken{code="5"} > 1', "", 'taken.code -taken{code="5"}', State.DEAD),
+        ('taken{job="typo"} > 1', "", 'taken.job -taken{job="typo"}', State.BLIND),
     ],
 )
 def test_what_a_rule_amounts_to(expr: str, stored: str, before: str | None, state: State) -> None:
@@ -132,12 +149,25 @@ def test_what_a_rule_amounts_to(expr: str, stored: str, before: str | None, stat
     assert states(seen) == {"A": state}
 
 
-def test_a_metric_that_is_there_without_the_value_is_less_certain_than_one_that_is_gone() -> None:
-    expr = 'there{a="b"} > 1'
-    stored = 'there -there{a="b"}'
-    assert [s.certain for s in judged_rules(world([alert("A", expr)], RENAMED, stored))] == [False]
-    assert [s.certain for s in judged_rules(world([alert("A", expr)], RENAMED, stored, "there"))] == [True]
-    assert [s.certain for s in judged_rules(world([alert("A", "nowhere")], RENAMED, ""))] == [True]
+def test_a_place_that_had_series_before_is_less_sure_to_be_a_fault_than_one_that_never_had() -> None:
+    expr = 'there{namespace="b"} > 1'
+    stored = 'there.namespace -there{namespace="b"}'
+
+    def sure(before: str | None, expr: str = expr) -> list[bool]:
+        return [s.found.sure for s in judged_rules(Judge(world([alert("A", expr)], RENAMED, stored, before)))]
+
+    assert (sure(None), sure("there.namespace"), sure(None, "nowhere")) == ([True], [False], [True])
+
+
+def test_a_label_that_is_gone_without_a_word_is_blind_unless_it_names_who_uses_a_device() -> None:
+    rules, stored = [alert("A", 'there{team="a"}')], 'there -there{team="a"}'
+    assert states(world(rules, RENAMED, stored, "there.team")) == {"A": State.BLIND}
+    assert states(world(rules, RENAMED, stored, "there.team", attribution=frozenset({"team"}))) == {"A": State.WELL}
+
+
+def test_a_series_that_is_recorded_without_a_label_kills_who_asks_for_it() -> None:
+    rules = [record("r", "max by (Hostname) (DCGM_FI_DEV_GPU_TEMP)"), alert("A", 'r{Hostname="gpu-1"} > 85')]
+    assert states(world(rules, LOWERCASED, "DCGM_FI_DEV_GPU_TEMP"))["A"] is State.DEAD
 
 
 @pytest.mark.parametrize(
@@ -164,18 +194,19 @@ def test_a_value_that_is_written_otherwise_kills_the_rule_that_asks_for_it() -> 
     expr = 'x{modelName="A100"} > 1'
     seen = world([alert("A", expr)], changes, 'x -x{modelName="A100"}', "x")
     (found,) = dead_rules(seen)
-    assert (found.suggested, "is written NVIDIA A100" in found.why) == ('x{modelName="NVIDIA A100"} > 1', True)
+    assert (found.suggested, "is written NVIDIA A100" in found.found.why) == ('x{modelName="NVIDIA A100"} > 1', True)
 
 
 def board(*queries: PanelQuery, title: str = "GPU fleet") -> Dashboard:
     return Dashboard(title, "u", "f.json", queries)
 
 
-def counted(changes: Changes, stored: str, *boards: Dashboard) -> World:
+def shown(changes: Changes, stored: str, *boards: Dashboard) -> World:
     names = set(stored.split())
     found = [use.selector for b in boards for q in b.queries for use in read_grafana(q.expr).selectors]
     asked = {s: [m.label for m in s.matchers if demands(m)] for s in found}
-    return World((), changes, {s: int(s.name in names and not any(changes.label_of(s, label) for label in asked[s])) for s in found})
+    hits = {s: s.name in names and not any(changes.label_of(s, label) for label in asked[s]) for s in found}
+    return World((), changes, counted(SelectorCount(s, {"j": int(hit)}) for s, hit in hits.items()))
 
 
 def test_a_dashboard_is_dead_by_its_variable_s_label_though_its_metric_lives() -> None:
@@ -186,7 +217,9 @@ def test_a_dashboard_is_dead_by_its_variable_s_label_though_its_metric_lives() -
         PanelQuery("host", "variable", "label_values(DCGM_FI_DEV_GPU_TEMP, Hostname)"),
     )
     by_device = board(panel("Busy", 'DCGM_FI_DEV_POWER_USAGE{UUID=~"$device"}', "{{UUID}}"), title="GPU by device")
-    (dead,) = dead_dashboards(counted(LOWERCASED, "DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_POWER_USAGE", fleet, by_device), [fleet, by_device])
+    (dead,) = dead_dashboards(
+        Judge(shown(LOWERCASED, "DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_POWER_USAGE", fleet, by_device)), [fleet, by_device]
+    )
     assert (dead.dashboard.title, dead.dead, dead.panels) == ("GPU fleet", ("Temperature", "Power"), 3)
     suggested = [q.suggested for q in dead.queries]
     assert 'sum by (hostname) (DCGM_FI_DEV_POWER_USAGE{hostname=~"$host"})' in suggested
@@ -199,18 +232,18 @@ def test_a_panel_without_values_for_its_variable_is_dead_through_it() -> None:
         panel("All", "sum(DCGM_FI_DEV_POWER_USAGE)"),
         PanelQuery("gpu", "variable", "label_values(DCGM_FI_DEV_GPU_TEMP, gpu)"),
     )
-    (dead,) = dead_dashboards(counted(RENAMED, "DCGM_FI_DEV_POWER_USAGE", fleet), [fleet])
+    (dead,) = dead_dashboards(Judge(shown(RENAMED, "DCGM_FI_DEV_POWER_USAGE", fleet)), [fleet])
     assert dead.dead == ("Power",)
     assert [q.why for q in dead.queries if q.user.query and q.user.query.where == "Power"] == ["its variable gpu has no values"]
 
 
 def test_a_dashboard_without_data_for_any_other_reason_is_not_dead_by_a_change() -> None:
     fleet = board(panel("Nothing", "nowhere"), panel("Any", 'rate($metric{a="b"}[$__interval])'), panel("Broken", "sum("))
-    assert dead_dashboards(counted(RENAMED, "", fleet), [fleet]) == ()
+    assert dead_dashboards(Judge(shown(RENAMED, "", fleet)), [fleet]) == ()
 
 
 def wrong(changes: Changes, expr: str, stored: str) -> list[tuple[str, Place]]:
-    return [(c.label, c.place) for c in collapsed(world([alert("A", expr)], changes, stored), ())]
+    return [(c.label, c.place) for c in collapsed(Judge(world([alert("A", expr)], changes, stored)), ())]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +269,7 @@ def test_an_answer_that_rests_on_a_label_that_is_gone_is_wrong(expr: str, expect
 
 def test_what_groups_a_recorded_series_by_a_label_that_it_no_longer_has_is_wrong_too() -> None:
     rules = [record("p", "sum by (Hostname, gpu) (DCGM_FI_DEV_POWER_USAGE)"), alert("A", "max by (Hostname) (p) > 1")]
-    found = collapsed(world(rules, LOWERCASED, "DCGM_FI_DEV_POWER_USAGE"), ())
+    found = collapsed(Judge(world(rules, LOWERCASED, "DCGM_FI_DEV_POWER_USAGE")), ())
     assert [(c.user.name, c.label) for c in found] == [("p", "Hostname"), ("A", "Hostname")]
 
 
@@ -249,17 +282,18 @@ def test_users_are_everyone_who_uses_a_changed_name_or_label_through_records_too
         alert("Other", "x > 1", summary="of {{ $labels.Hostname }}"),
         record("again", "avg_over_time(temp[5m])"),
         alert("Deep", "again > 1"),
+        alert("Elsewhere", 'DCGM_FI_DEV_GPU_TEMP{job="other"} > 85'),
     ]
-    shown = board(panel("p", 'DCGM_FI_DEV_FB_FREE{Hostname="$h"} < 5'))
-    found = users(changes, rules, [shown])
-    assert [(u.user.name, getattr(u.change, "name", "") or getattr(u.change, "label", ""), u.through) for u in found] == [
-        ("temp", "DCGM_FI_DEV_GPU_TEMP", ""),
-        ("Power", "Hostname", ""),
-        ("GPU fleet", "DCGM_FI_DEV_FB_FREE", ""),
-        ("Hot", "DCGM_FI_DEV_GPU_TEMP", "temp"),
-        ("again", "DCGM_FI_DEV_GPU_TEMP", "temp"),
-        ("Deep", "DCGM_FI_DEV_GPU_TEMP", "again"),
+    held = Users(rules, [board(panel("p", 'DCGM_FI_DEV_FB_FREE{Hostname="$h"} < 5'))], changes)
+    temp = held.of(["DCGM_FI_DEV_GPU_TEMP"], frozenset({"dcgm"}))
+    assert [(i.name, i.note) for i in temp] == [
+        ("temp", ""),
+        ("Hot", "reads temp, which is recorded from it"),
+        ("again", "reads temp, which is recorded from it"),
+        ("Deep", "reads again, which is recorded from it"),
     ]
-    assert "blank" in found[1].note
-    impact = found[2].user.impact(changes, found[2].note)
-    assert (impact.kind, impact.suggested, impact.note) == ("dashboard", '(DCGM_FI_DEV_FB_FREE_BYTES{Hostname="$h"} / 1048576) < 5', "p")
+    assert held.severity(temp) is Severity.CRITICAL
+    (free,) = held.of(["DCGM_FI_DEV_FB_FREE"])
+    assert (free.kind, free.suggested, free.note) == ("dashboard", '(DCGM_FI_DEV_FB_FREE_BYTES{Hostname="$h"} / 1048576) < 5', "p")
+    (printed,) = held.of_label("Hostname", "hostname", DCGM)
+    assert (printed.name, "blank, write hostname" in printed.note) == ("Power", True)

@@ -46,21 +46,7 @@ def test_the_tables_hold_at_least_sixty_reports() -> None:
     assert len({row["row"] for row in cases.rows()}) >= 60
 
 
-#: Known faults: strict, so that whoever mends one has to take it off here.
-KNOWN = {
-    "62-62-wrong": "a rename of every metric of a job is told beside the labels that went with the old names",
-    "66-63-wrong": "a rule that groups by a label which honor_labels took away is not told as dead",
-}
-
-
-def _cases() -> list[Any]:
-    return [
-        pytest.param(case, id=case.name, marks=pytest.mark.xfail(reason=KNOWN[case.name], strict=True) if case.name in KNOWN else ())
-        for case in cases.load()
-    ]
-
-
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", cases.load(), ids=lambda case: case.name)
 async def test_wrong_output_is_found_and_right_output_is_left_alone(case: cases.Case, tmp_path: Path) -> None:
     results = await judged(case.write(tmp_path), case.checks)
     findings = [f for result in results.values() for f in result.findings]

@@ -251,10 +251,12 @@ def test_a_label_that_changed_its_name_on_all_metrics_is_one_finding() -> None:
     ("expr", "code"),
     [
         ('DCGM_FI_DEV_GPU_TEMP{Hostname=~"gpu-.+"} > 85', "rule-dead"),
-        ("max by (UUID) (DCGM_FI_DEV_GPU_TEMP) * on (Hostname) group_left (rack) app_rack", "rule-dead"),
+        ("max by (UUID, Hostname) (DCGM_FI_DEV_GPU_TEMP) * on (Hostname) group_left (rack) app_rack", "rule-dead"),
+        # the label never reached the join: it was empty before
+        ("max by (UUID) (DCGM_FI_DEV_GPU_TEMP) * on (Hostname) group_left (rack) app_rack", ""),
         ("sum by (Hostname) (DCGM_FI_DEV_POWER_USAGE) > 3000", "grouping-collapsed"),
         ("max by (UUID) (DCGM_FI_DEV_GPU_TEMP) > 85", ""),
-        ('DCGM_FI_DEV_GPU_TEMP{Hostname!="x"} > 85', ""),
+        ('DCGM_FI_DEV_GPU_TEMP{Hostname!="x"} > 85', "grouping-collapsed"),
         ("sum by (Hostname) (app_workers) > 1", ""),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from functions.contract.rules import Matcher, Selector
-from functions.promql import Changes, LabelChange, MetricChange, objection, read, read_grafana, rewrite, rewrite_grafana, substitute_grafana
+from functions.promql import Changes, LabelChange, MetricChange, objection, read, read_grafana, rewrite, rewrite_grafana
 
 NAMES = st.sampled_from(["alpha", "beta_total", "gamma:x", "delta_bucket", "DCGM_FI_DEV_FB_FREE"])
 LABELS = st.sampled_from(["Hostname", "gpu", "le", "pod", "ns"])
@@ -122,7 +122,7 @@ def test_all_gone_is_blind_and_nothing_gone_is_not(expr: str) -> None:
 @MANY
 @given(st.text(alphabet="ax{}[]()\"'`$=~!,|# \n\\:5m+-*/<>@_.", max_size=40))
 def test_no_text_makes_the_reading_fail(text: str) -> None:
-    for found in (read(text), read_grafana(text), read(substitute_grafana(text))):
+    for found in (read(text), read_grafana(text)):
         assert isinstance(found.error, str)
     rewrite(text, CHANGES)
     rewrite_grafana(text, CHANGES)
