@@ -103,16 +103,34 @@ def _best(label: str, held: Sequence[tuple[Family, Family]], world: LabelWorld) 
             if count and not was.labels.get(name):
                 gained[name] = gained.get(name, 0) + 1
     candidates = {name for name, count in gained.items() if count * 5 >= len(held) * 4}
-    rows = {row.new: row for _, now in held for row in world.catalogue.labels(label, now.name)} if world.catalogue else {}
+    rows = _documented(label, held, world)
     best: tuple[str, float, str, Rename | None] = ("", 0.0, "", None)
-    # the documented label may have been there before: a target's own, that the exporter's overrides now
-    shown = {name for name in rows if name not in candidates and _overlap(label, name, world) >= 0.5}
-    for name in sorted(candidates | shown | _former_twins(label, held, world)):
+    for name in sorted(candidates | rows.keys() | _former_twins(label, held, world)):
         row = rows.get(name)
         confidence, why = (1.0, f"{row.system} {row.version}") if row else _likeness(label, name, held, world, len(candidates))
         if confidence > best[1]:
             best = (name, confidence, why, row)
     return best
+
+
+def _documented(label: str, held: Sequence[tuple[Family, Family]], world: LabelWorld) -> dict[str, Rename]:
+    """The new labels that the catalogue knows, as they are stored.
+
+    Where a target has a label of that name, the exporter's own is stored as `exported_…`; without that it has taken
+    the target's place (honor_labels).
+    """
+    rows = {row.new: row for _, now in held for row in world.catalogue.labels(label, now.name)} if world.catalogue else {}
+    found = {}
+    for new, row in rows.items():
+        spelled = next((n for n in (f"exported_{new}", new) if new and _most(n, held)), "")
+        if spelled:
+            found[spelled] = row
+    return found
+
+
+def _most(label: str, held: Sequence[tuple[Family, Family]]) -> bool:
+    """Whether nearly all of the families carry a label now."""
+    return sum(bool(now.labels.get(label)) for _, now in held) * 5 >= len(held) * 4
 
 
 def _former_twins(label: str, held: Sequence[tuple[Family, Family]], world: LabelWorld) -> set[str]:

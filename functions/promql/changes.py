@@ -119,8 +119,10 @@ class Changes:
         return known and change.hits(selector, selector.name)
 
     @cached_property
-    def lost_labels(self) -> frozenset[str]:
-        return frozenset(change.label for change in self.labels if change.lost)
+    def lost_labels(self) -> Mapping[str, frozenset[str]]:
+        """Lost labels, each with those that took its place."""
+        lost = {label: [c for c in held if c.lost] for label, held in self._by_label.items()}
+        return {label: frozenset(c.to for c in held if c.to) for label, held in lost.items() if held}
 
 
 NO_CHANGES = Changes()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from functions.contract.rules import Selector
 from functions.promql.labels import ABSENCE, NOTHING, Source, Supply, scalar, supply
@@ -12,6 +13,9 @@ from functions.promql.nodes import Aggregate, Binary, Call, Node, Paren, Select,
 
 #: Functions that answer though their argument is empty.
 _SPEAKING = ABSENCE | {"vector", "time", "pi"}
+
+
+NO_LABELS: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 class Place(StrEnum):
@@ -86,11 +90,15 @@ class Expression:
     variables: frozenset[str] = frozenset()
 
     def blind(
-        self, missing: Callable[[Selector], bool], lost: Callable[[Selector, str], bool], labels: Collection[str] = ()
+        self,
+        missing: Callable[[Selector], bool],
+        lost: Callable[[Selector, str], bool],
+        labels: Mapping[str, Collection[str]] = NO_LABELS,
     ) -> Cause | None:
         """Why the expression gives nothing, if selectors are `missing` and labels are `lost`; None where it may give something.
 
-        `labels` are those that may be lost; joins that name no labels are tried with them.
+        `labels` are those that may be lost, each with the labels that took its place: joins on all labels, or on all but
+        some, are tried with them.
         """
         return _Emptiness(missing, lost, labels).of(self.tree) if self.tree is not None else None
 
@@ -113,7 +121,7 @@ def some_left(given: Supply, lost: Callable[[Selector, str], bool]) -> bool:
 class _Emptiness:
     missing: Callable[[Selector], bool]
     lost: Callable[[Selector, str], bool]
-    labels: Collection[str]
+    labels: Mapping[str, Collection[str]]
 
     def of(self, node: Node) -> Cause | None:
         match node:
@@ -146,16 +154,31 @@ class _Emptiness:
         return left or right or self.of_join(node)
 
     def of_join(self, node: Binary) -> Cause | None:
-        joins = tuple(source for label in self.joined(node) for source in lost_side(node, label, self.lost))
+        if scalar(node.left) or scalar(node.right):
+            return None
+        joins = tuple(dict.fromkeys(source for label in self.joined(node) for source in lost_side(node, label, self.lost)))
+        joins = joins or tuple(source for label in self.ignored(node) for source in gained_side(node, label, self.lost))
         return Cause(joins=joins) if joins else None
 
     def joined(self, node: Binary) -> Collection[str]:
-        if scalar(node.left) or scalar(node.right):
-            return ()
         named = [name.text for name in node.matching or ()]
         if node.matching is not None and not node.ignoring:
             return named
         return [label for label in self.labels if label not in named]
+
+    def ignored(self, node: Binary) -> Collection[str]:
+        """Labels that a join ignores by their old name alone: what took their place does not match."""
+        named = {name.text for name in node.matching or ()} if node.ignoring else set()
+        return [label for label, new in self.labels.items() if label in named and new and not named.intersection(new)]
+
+
+def gained_side(node: Binary, label: str, lost: Callable[[Selector, str], bool]) -> tuple[Source, ...]:
+    """The sources of a label that one side of a join has under a new name, which the other side has not."""
+    left, right = supply(node.left, label), supply(node.right, label)
+    for here, there in ((left, right), (right, left)):
+        if all_lost(here, lost) and not any(lost(*source) for source in there.sources):
+            return here.sources
+    return ()
 
 
 def lost_side(node: Binary, label: str, lost: Callable[[Selector, str], bool]) -> tuple[Source, ...]:
@@ -169,4 +192,4 @@ def lost_side(node: Binary, label: str, lost: Callable[[Selector, str], bool]) -
 
 def needs(tree: Node, selector: Selector) -> bool:
     """Whether the expression is empty as soon as this selector is."""
-    return _Emptiness(lambda s: s == selector, lambda _s, _l: False, ()).of(tree) is not None
+    return _Emptiness(lambda s: s == selector, lambda _s, _l: False, NO_LABELS).of(tree) is not None

@@ -12,7 +12,7 @@ def cause(expr: str, gone: str = "", lost: str = "") -> str:
     """Blamed selectors and joins as text; `lost` is "metric.label …"."""
     without = set(gone.split())
     pairs = {tuple(pair.split(".")) for pair in lost.split()}
-    labels = {label for _, label in pairs}
+    labels = {label: [f"new_{label}"] for _, label in pairs}
 
     def missing(selector: Selector) -> bool:
         return selector.name in without
@@ -60,7 +60,10 @@ def test_an_expression_is_blind_only_where_nothing_can_come_of_it(expr: str, gon
         ('x * on (a) group_left (c) label_replace(y, "a", "$1", "n", "(.+)")', "x.a", "x.a"),
         ('label_replace(x, "n", "$1", "a", "(.+)") * on (n) y', "x.a", "x.a"),
         ("x * y", "x.a", "x.a"),
-        ("x * ignoring (a) y", "x.a", ""),
+        # the new label is one side's alone, and is not ignored
+        ("x * ignoring (a) y", "x.a", "x.a"),
+        ("x * ignoring (a, new_a) y", "x.a", ""),
+        ("x * ignoring (a) y", "x.a y.a", ""),
         ("sum(x) * sum(y)", "x.a", ""),
         ("x > 1", "x.a", ""),
         ("x and on (a) y", "y.a", "y.a"),
