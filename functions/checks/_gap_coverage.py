@@ -65,6 +65,8 @@ def judge_coverage(world: World, scrapes: Scrapes, slices: Iterable[ResourceSlic
             part.unjudged.append(Unjudged(subject, f"its exporter can't be read: see telemetry-gap/{code}"))
         elif world.young(node.created_at):
             part.unjudged.append(Unjudged(subject, "the node joined only minutes ago; its exporter may still start"))
+        elif here is None and world.target_list is None:
+            part.unjudged.append(Unjudged(subject, "no device series, and whether its exporter can be read is not known"))
         elif here is None and lost_somewhere:
             part.unjudged.append(Unjudged(subject, "there are device series whose node can't be told; they may be its own"))
         else:

@@ -106,6 +106,9 @@ def _job_gone(losses: Losses, job: str, families: Mapping[str, Family], part: Pa
     targets, earlier = losses.targets_of(job), losses.before_of(job)
     if job in losses.scrapes.vanished_jobs:
         return
+    if losses.world.target_list is None:
+        part.unjudged.append(Unjudged(Subject(job=job), "it has no series any more, and whether its targets can be read is not known"))
+        return
     if targets:
         codes = {losses.scrapes.broken[place(t)] for t in targets if place(t) in losses.scrapes.broken}
         if codes:
@@ -159,11 +162,12 @@ def _silent(losses: Losses, loss: Loss) -> Finding:
     if served:
         return _relabelled(losses, job, family, served[0])
     young = _lazy(losses, job, family)
+    unsure = young or _unseen(losses)
     observed = f"{family.series} series on {family.targets or 'an unknown number of'} targets before, none now"
     if loss.elsewhere:
         observed += f"; it lives on in job {', '.join(loss.elsewhere)}"
-    if young:
-        observed += f"; {young}"
+    if unsure:
+        observed += f"; {unsure}"
     return losses.users.weigh(
         finding(
             "went-silent",
@@ -172,11 +176,16 @@ def _silent(losses: Losses, loss: Loss) -> Finding:
             observed=observed,
             expected="what was stored before the change is stored after it, or has a successor",
             hint=_hint(world, loss, young),
-            verdict=Verdict.UNKNOWN if young else Verdict.FAIL,
+            verdict=Verdict.UNKNOWN if unsure else Verdict.FAIL,
             evidence=[Evidence("prometheus", f'{{__name__=~"{"|".join(family.names)}", job="{job}"}}', "no series", world.at)],
         ),
         losses.users.of(family.names, frozenset({job})),
     )
+
+
+def _unseen(losses: Losses) -> str:
+    """Why the targets may yet explain the loss; "" where they are known."""
+    return "" if losses.world.target_list is not None else "whether the targets that had it can be read is not known"
 
 
 def _hint(world: World, loss: Loss, young: str) -> str:

@@ -279,6 +279,8 @@ def _wrong_host(world: World, series: DeviceSeries) -> tuple[str, bool]:
         return "that is the name of a Pod", False
     if not world.nodes:
         return "no node is known to compare it with", True
+    if series.host in world.pods_of_node:
+        return f"Pods run on {series.host}, and it is not among the nodes", True
     if series.node in world.nodes or series.target_pod:
         return "no node of the cluster is called so", False
     return f"{series.host} is no node of this cluster, and nothing says which machine the target is", True

@@ -30,8 +30,8 @@ class Names:
     right: int = 0
 
 
-def judge_names(world: World, events: tuple[KubernetesEvent, ...]) -> Names:
-    """All devices against the Pods they name."""
+def judge_names(world: World, events: tuple[KubernetesEvent, ...] | None) -> Names:
+    """All devices against the Pods they name. `events`: None where they are not known."""
     result = Names()
     for device in world.devices.values():
         if device.parent and not device.named:
@@ -67,7 +67,7 @@ def _distinct(device: Device) -> Iterator[Naming]:
 
 
 def _judge_one(
-    world: World, device: Device, naming: Naming, events: tuple[KubernetesEvent, ...], result: Names
+    world: World, device: Device, naming: Naming, events: tuple[KubernetesEvent, ...] | None, result: Names
 ) -> Finding | Unjudged | None:
     pod = find_pod(world, naming)
     if pod is None or pod.finished or not pod.node or (naming.uid and pod.uid and naming.uid != pod.uid):
@@ -148,10 +148,15 @@ def _exporter_hint(naming: Naming, held: bool) -> str:
     )
 
 
-def _stale(world: World, device: Device, naming: Naming, pod: Pod | None, events: tuple[KubernetesEvent, ...]) -> Finding | Unjudged | None:
-    state, ended = _end_of(world, naming, pod, events)
+def _stale(
+    world: World, device: Device, naming: Naming, pod: Pod | None, events: tuple[KubernetesEvent, ...] | None
+) -> Finding | Unjudged | None:
+    state, ended = _end_of(world, naming, pod, events or ())
     if ended is not None and ended < world.grace:
         return None
+    if pod is None and events is None:
+        why = f"{device} names {naming.namespace}/{naming.pod}, which is gone; it may have ended just now, Events are not known"
+        return Unjudged(_subject(device, naming), why)
     elsewhere = [p for p in world.pods_by_name.get(naming.pod, ()) if p.namespace != naming.namespace] if pod is None else []
     note = f"; a Pod of that name lives in {elsewhere[0].namespace}" if elsewhere else ""
     known = world.pod_evidence(pod) if pod else Evidence("kubernetes", f"Pod {naming.namespace}/{naming.pod}", "not found", world.now)

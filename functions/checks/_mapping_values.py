@@ -70,9 +70,8 @@ def judge_values(
 ) -> tuple[list[Finding], list[Unjudged]]:
     """One finding a device at most: the kind that is nearest to the cause."""
     if isinstance(readings, Missing):
-        shared = [d for d in world.devices.values() if len({n.key for n in d.named}) > 1]
-        why = f"several Pods are named, and their values are not known: {readings.detail}"
-        return [], [Unjudged(Subject(**d.subject), why) for d in shared]
+        what = "whether devices that name no Pod are in use, and whether each value is counted once"
+        return [], [Unjudged(Subject(), f"{what}: {readings.detail} ({readings.why})")] if world.devices else []
     findings = []
     for key, copies in _by_device(world, names, readings.value, uuids).items():
         device = world.devices.get(key)

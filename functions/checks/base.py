@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from functions.contract.facts import Facts, Missing
+from functions.contract.facts import Facts, Known, Missing
 from functions.contract.findings import CheckResult, Judgement, MissingFact, Severity, Subject, Unjudged, Verdict
 
 log = logging.getLogger(__name__)
@@ -58,13 +58,9 @@ class Check:
 
 def run(check: Check, facts: Facts, settings: Mapping[str, Any]) -> CheckResult:
     """Run one check on the facts. Never raises: what goes wrong inside a check is unknown, with the reason."""
-    missing = tuple(
-        MissingFact(name, fact.why.value, fact.detail)
-        for name, needed in check.needs.items()
-        if needed and isinstance(fact := facts.fact(name), Missing)
-    )
-    if missing:
-        return CheckResult(check.id, Verdict.UNKNOWN, f"not judged: {missing[0].detail}", missing=missing)
+    missing = _missing(check, facts)
+    if needed := [m for m in missing if check.needs[m.fact] and isinstance(facts.fact(m.fact), Missing)]:
+        return CheckResult(check.id, Verdict.UNKNOWN, f"not judged: {needed[0].detail}", missing=missing)
     arguments: dict[str, Any] = {}
     for name in inspect.signature(check.judge).parameters:
         if name == "windows":
@@ -82,20 +78,33 @@ def run(check: Check, facts: Facts, settings: Mapping[str, Any]) -> CheckResult:
         log.exception("check %s failed", check.id)
         why = f"the check itself failed ({type(error).__name__}: {error})"
         return CheckResult(check.id, Verdict.UNKNOWN, why, unjudged=(Unjudged(Subject(), why),))
-    optional = tuple(
-        MissingFact(name, fact.why.value, fact.detail)
-        for name, needed in check.needs.items()
-        if not needed and isinstance(fact := facts.fact(name), Missing)
-    )
+    if lost := _lost(check, facts):
+        judgement = replace(judgement, unjudged=(*judgement.unjudged, *lost))
     return CheckResult(
         check.id,
         verdict_of(judgement),
         _summary(judgement),
         judgement.judged,
         judgement.unjudged,
-        optional,
+        missing,
         judgement.findings,
     )
+
+
+def _missing(check: Check, facts: Facts) -> tuple[MissingFact, ...]:
+    """What is missing of the facts that a check takes, whole facts and parts of them; what it can't do without comes first."""
+    found = []
+    for name in sorted(check.needs, key=lambda name: not check.needs[name]):
+        fact = facts.fact(name)
+        parts = (fact,) if isinstance(fact, Missing) else fact.lost
+        found += [MissingFact(name, part.why.value, part.detail) for part in parts]
+    return tuple(found)
+
+
+def _lost(check: Check, facts: Facts) -> tuple[Unjudged, ...]:
+    """Parts of known facts that could not be read, each told once: what they would have shown is not judged."""
+    known = [fact for name in check.needs if isinstance(fact := facts.fact(name), Known)]
+    return tuple(dict.fromkeys(Unjudged(Subject(), f"left out: {part.detail} ({part.why})") for fact in known for part in fact.lost))
 
 
 def verdict_of(judgement: Judgement) -> Verdict:

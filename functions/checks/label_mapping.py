@@ -65,7 +65,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
         exporters=exporters,
         jobs=frozenset(s.job for s in (*series, *before)),
     )
-    named = judge_names(world, events.value if isinstance(events, Known) else ())
+    named = judge_names(world, events.value if isinstance(events, Known) else None)
     held = judge_holders(world, named, Claims(claims, slices))
     identity, foreign = judge_identity(world, values)
     counted, uncounted = judge_values(world, names, readings, uuids)

@@ -26,7 +26,7 @@ from functions.checks._rename_families import families
 from functions.checks._successors import Succession
 from functions.checks.base import Check
 from functions.contract.cluster import ConfigMap, Node, Pod, ResourceSlice, Workload
-from functions.contract.facts import Fact, Why, Windows
+from functions.contract.facts import Fact, Missing, Why, Windows
 from functions.contract.findings import Finding, Judgement
 from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, Rule, RuleKind, SelectorCount
@@ -96,7 +96,8 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     )
     held_bodies = known(bodies) or ()
     held_rules = known(rules) or ()
-    watched = Watched(rules, dashboards, selectors, selectors_before)
+    # an empty selector says nothing where nobody knows which names and labels there are
+    watched = Watched(rules, dashboards, schema if isinstance(schema, Missing) else selectors, selectors_before)
     now, before = known(schema), known(schema_before)
     seen = Seen(now or (), before or (), targets, targets_before, partial_losses, label_values, label_values_before)
     what = changed(seen, knowledge, policy) if now is not None and before is not None else Changed(Succession())

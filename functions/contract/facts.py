@@ -54,22 +54,26 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Generic[T_co]):
-    """A value, the instant it describes, and the query, path or object it came from."""
-
-    value: T_co
-    at: datetime
-    source: str
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Missing:
     """No value: the reason, one line for a person, and what was asked."""
 
     why: Why
     detail: str
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[T_co]):
+    """A value, the instant it describes, and the query, path or object it came from.
+
+    `lost` are parts of the value that should be in it and could not be read: what rests on it is at best unknown.
+    """
+
+    value: T_co
+    at: datetime
+    source: str
+    warnings: tuple[str, ...] = ()
+    lost: tuple[Missing, ...] = ()
 
 
 Fact = Known[T_co] | Missing

@@ -187,7 +187,10 @@ def _texts(root: Path, folder: str, endings: tuple[str, ...], problems: list[Pro
     found = []
     for path in files(root, folder, endings, problems):
         try:
-            found.append(Text(path, read_text(root, path)))
+            text = read_text(root, path)
+            if folder != "logs" and not text.strip():
+                raise Unreadable("nothing is in it: the capture failed")
+            found.append(Text(path, text))
         except Unreadable as error:
             problems.append(Problem(path, error.line, str(error)))
     return tuple(found)

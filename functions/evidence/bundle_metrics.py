@@ -1,7 +1,7 @@
 """The metrics of a bundle: .prom files read into windows, and a `MetricSource` that answers over them.
 
-A window that a broken file belongs to answers nothing: what the file would have held can't be told from what is gone,
-and a missing series is a finding. Rules come from texts; `functions/evidence/rules.py` reads them.
+A window that a broken, empty or cut off file belongs to answers nothing: what the file would have held can't be told
+from what is gone, and a missing series is a finding. A single line of a stored view that can't be read is a lost part. Rules come from texts; `functions/evidence/rules.py` reads them.
 """
 
 from __future__ import annotations
@@ -66,8 +66,12 @@ def read(root: Path, name: str) -> Reading:
         except Unreadable as error:
             reading.problems.append(Problem(path, error.line, str(error)))
             continue
-        for section in sections(data):
+        held = sections(data)
+        before = len(reading.parts)
+        for section in held:
             _read_section(reading, section, path)
+        if problem := _damage(data, reading.parts[before:], path):
+            reading.problems.append(problem)
     path = f"targets/{name}.json"
     if (root / path).exists() or (root / path).is_symlink():
         try:
@@ -90,6 +94,22 @@ def _read_section(reading: Reading, section: Section, path: str) -> None:
     reading.parts.append((section, body, path))
     if section.target is None:
         reading.unread += [Problem(path, section.first_line + bad.number - 1, bad.problem) for bad in body.unread]
+
+
+def _damage(data: bytes, parts: Sequence[tuple[Section, Exposition, str]], path: str) -> Problem | None:
+    """What shows that a file is not what was captured: nothing is in it, or it ends in the middle of a line."""
+    if all(section.target is None and not body.samples for section, body, _ in parts):
+        unread = next((bad for _, body, _ in parts for bad in body.unread), None)
+        if unread:
+            return Problem(path, unread.number, f"not an exposition: {unread.problem}")
+        if not any(body.families for _, body, _ in parts):
+            return Problem(path, 0, "nothing is in it: the capture failed")
+    if parts and not data.endswith(b"\n") and data.strip():
+        section, body, _ = parts[-1]
+        last = section.body.count("\n") + 1
+        if broken := next((bad for bad in (*body.unread, *([body.bad] if body.bad else [])) if bad.number == last), None):
+            return Problem(path, section.first_line + last - 1, f"the file is cut off: {broken.problem}")
+    return None
 
 
 def _key_problem(target: Mapping[str, str]) -> str:
@@ -233,7 +253,8 @@ class BundleMetrics:
             return window
         seen = window.store.visible(at.timestamp(), float(question.over[1]) if question.over else None, question.concerns)
         rows = question.answer(({**series.labels, "__name__": name}, samples) for name, series, samples in seen)
-        return Known(rows, at, f"{window.source}: {question.shown}", tuple(map(str, window.reading.unread)))
+        lost = tuple(Missing(Why.MALFORMED, str(problem), window.source) for problem in window.reading.unread)
+        return Known(rows, at, f"{window.source}: {question.shown}", lost=lost)
 
     async def count_selectors(self, selectors: Sequence[Selector], at: datetime) -> Fact[tuple[SelectorCount, ...]]:
         """How many series each selector selects, by job."""

@@ -59,7 +59,7 @@ def read(root: Path, folder: str, skip: str = "") -> Objects:
         try:
             documents = _documents(root, path)
         except Unreadable as error:
-            found.lost(Problem(path, error.line, str(error)), _kinds_in(root, path))
+            found.lost(Problem(path, error.line, str(error)), _kinds_in(root, path, error.line))
             continue
         for document in documents:
             _take(found, document, path, "")
@@ -70,19 +70,27 @@ def read(root: Path, folder: str, skip: str = "") -> Objects:
 
 
 def _documents(root: Path, path: str) -> list[Any]:
-    if path.lower().endswith(".json"):
-        return [json_document(read_text(root, path))]
-    return yaml_documents(read_text(root, path))
+    content = read_text(root, path)
+    if not content.strip():
+        raise Unreadable("nothing is in it: the capture failed")
+    return [json_document(content)] if path.lower().endswith(".json") else yaml_documents(content)
 
 
-def _kinds_in(root: Path, path: str) -> set[str]:
-    """Kinds that the text of a broken file speaks of; none where even that can't be read."""
+def _kinds_in(root: Path, path: str, line: int) -> set[str]:
+    """Kinds that the text of a broken file speaks of; none where even that can't be read, or where more may have followed.
+
+    `line` is where reading it came to its end. A file that is cut off there and is of several kinds may have held any.
+    """
     try:
-        text_ = read_bytes(root, path)[:50_000_000].decode("utf-8", "replace")
+        data = read_bytes(root, path)[:50_000_000]
     except Unreadable:
         return set()
-    kinds = {*_KIND.findall(text_), *_KIND_INSIDE.findall(text_)}
-    return {kind.removesuffix("List") for kind in kinds} - {""}
+    if b"\0" in data or data[:2] == b"\x1f\x8b":
+        return set()
+    text_ = data.decode("utf-8", "replace")
+    kinds = {kind.removesuffix("List") for kind in (*_KIND.findall(text_), *_KIND_INSIDE.findall(text_))} - {""}
+    cut = line > text_.rstrip().count("\n")
+    return set() if cut and len(kinds) > 1 else kinds
 
 
 def _take(found: Objects, document: Any, path: str, kind: str) -> None:

@@ -89,17 +89,16 @@ class Inventory:
         wanted = sorted({n for n in names if all(n)} - there)
         if not wanted:
             return held
-        asked = [self.raw("Pod", namespace=namespace, fields=f"metadata.name={name}") for namespace, name in wanted[:LOOKUPS]]
+        if len(wanted) > LOOKUPS:  # a Pod that was not looked up must not pass for one that is gone
+            return Missing(Why.TRUNCATED, f"series of this node name {len(wanted)} Pods that are not on it; at most {LOOKUPS} are looked up")
+        asked = [self.raw("Pod", namespace=namespace, fields=f"metadata.name={name}") for namespace, name in wanted]
         more: list[Pod] = []
-        warnings = [*held.warnings]
-        if len(wanted) > LOOKUPS:
-            warnings.append(f"{len(wanted) - LOOKUPS} more Pods that series of this node name were not looked up")
         for answer in await asyncio.gather(*asked):
             if isinstance(answer, Missing):
                 return answer
             found = _reduced(answer, reduce.pod)
             more += [p for p in found.value if (p.namespace, p.name) in wanted] if isinstance(found, Known) else []
-        return replace(held, value=(*held.value, *more), warnings=tuple(warnings))
+        return replace(held, value=(*held.value, *more))
 
     async def workloads(self) -> Fact[tuple[Workload, ...]]:
         """Workloads that nobody else owns, with the templates of their older revisions."""
@@ -158,13 +157,13 @@ def _reduced(listed: Fact[tuple[Raw, ...]], reducer: Callable[[Raw], T]) -> Fact
     if isinstance(listed, Missing):
         return listed
     found: list[T] = []
-    warnings = [*listed.warnings]
+    lost = [*listed.lost]
     for raw in listed.value:
         try:
             found.append(reducer(raw))
         except reduce.Unusable as error:
-            warnings.append(f"{listed.source}: {error}")
-    return Known(tuple(found), listed.at, listed.source, tuple(warnings))
+            lost.append(Missing(Why.MALFORMED, f"{listed.source}: {error}", listed.source))
+    return Known(tuple(found), listed.at, listed.source, listed.warnings, tuple(lost))
 
 
 def _controlled(raw: Raw) -> bool:

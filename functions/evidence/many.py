@@ -176,4 +176,5 @@ def _jobs(counts: Sequence[Mapping[str, int]], groups: Groups) -> dict[str, int]
 
 def _united(answers: Sequence[Known[Any]], value: T) -> Known[T]:
     warnings = tuple(dict.fromkeys(w for a in answers for w in a.warnings))
-    return Known(value, answers[0].at, " + ".join(dict.fromkeys(a.source for a in answers)), warnings)
+    lost = tuple(dict.fromkeys(part for a in answers for part in a.lost))
+    return Known(value, answers[0].at, " + ".join(dict.fromkeys(a.source for a in answers)), warnings, lost)

@@ -57,7 +57,7 @@ class Moment:
         parts = parts_of(answer.value)
         jobs = {row.labels.get("job", "") for part in ("devices", "signals") for row in parts.get(part, [])}
         broken = tuple(row.labels for part in ("down", "empty") for row in parts.get(part, []))
-        return Known(Relevant(bool(parts), frozenset(jobs), broken), self.at, answer.source, answer.warnings)
+        return carried(answer, Relevant(bool(parts), frozenset(jobs), broken))
 
     async def targets(self, listed: Fact[tuple[Target, ...]]) -> Fact[tuple[Target, ...]]:
         """Targets as listed by the server and as told by what it stored. A server need not be able to list them."""
@@ -69,7 +69,7 @@ class Moment:
         if isinstance(series, Missing):
             return series
         known = listed.value if isinstance(listed, Known) else ()
-        return Known(assemble.targets(known, series.value), self.at, series.source, series.warnings)
+        return carried(series, assemble.targets(known, series.value))
 
     async def schema(self, metadata: Fact[Mapping[tuple[str, str], Metadata]], recorded: frozenset[str]) -> Fact[tuple[MetricSchema, ...]]:
         """Names, figures and labels of every metric of the jobs that matter."""
@@ -88,7 +88,7 @@ class Moment:
         described = metadata.value if isinstance(metadata, Known) else {}
         untyped = (f"types and HELP are not known: {metadata.detail}",) if isinstance(metadata, Missing) else ()
         value = schema.schema(measured.value, labels.value, described, recorded)
-        return Known(value, self.at, measured.source, (*measured.warnings, *labels.warnings, *untyped))
+        return Known(value, self.at, measured.source, (*measured.warnings, *labels.warnings, *untyped), measured.lost)
 
     async def _figures(self, where: Where) -> Fact[Figures]:
         stats = await self.ask(plan.figures(where))
@@ -123,7 +123,7 @@ class Moment:
         answer = await self.ask(plan.label_values(self.narrowed(), metrics))
         if isinstance(answer, Missing):
             return answer
-        return Known(assemble.label_values(answer.value, metrics), self.at, answer.source, answer.warnings)
+        return carried(answer, assemble.label_values(answer.value, metrics))
 
     def narrowed(self) -> Sequence[Matcher]:
         """The selection without the job matcher, for questions that name their jobs themselves."""

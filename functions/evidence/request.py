@@ -55,7 +55,7 @@ def value_of(fact: Fact[tuple[T, ...]] | None) -> tuple[T, ...]:
 
 def carried(known: Known[T], value: U) -> Known[U]:
     """Another value of the same origin."""
-    return Known(value, known.at, known.source, known.warnings)
+    return Known(value, known.at, known.source, known.warnings, known.lost)
 
 
 async def put(found: Found, name: str, asked: Awaitable[Fact[Any] | None] | None) -> None:

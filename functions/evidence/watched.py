@@ -67,7 +67,7 @@ async def _rules(metrics: MetricSource | None, inventory: Inventory | None, text
     if inventory:
         answers.append(await _from_objects(inventory, at))
     answers += [_from_text(origin, text, at) for origin, text in texts]
-    return _united(answers, at, "rules", unique_rules)
+    return _united(answers, at, unique_rules)
 
 
 async def _from_objects(inventory: Inventory, at: datetime) -> Fact[tuple[Rule, ...]]:
@@ -75,14 +75,14 @@ async def _from_objects(inventory: Inventory, at: datetime) -> Fact[tuple[Rule, 
     if isinstance(listed, Missing):
         return listed
     found: list[Any] = []
-    warnings = [*listed.warnings]
+    lost = [*listed.lost]
     for raw in listed.value:
         origin = _origin(raw)
         try:
             found += rule_reader.from_yaml(yaml.safe_dump(dict(raw)), origin)
         except ValueError as error:
-            warnings.append(f"{origin}: {error}")
-    return Known(tuple(found), at, listed.source, tuple(warnings))
+            lost.append(_broken(origin, error))
+    return Known(tuple(found), at, listed.source, listed.warnings, tuple(lost))
 
 
 def _from_text(origin: str, text: str | Missing, at: datetime) -> Fact[tuple[Rule, ...]]:
@@ -91,7 +91,12 @@ def _from_text(origin: str, text: str | Missing, at: datetime) -> Fact[tuple[Rul
     try:
         return Known(tuple(rule_reader.from_yaml(text, origin)), at, origin)
     except ValueError as error:
-        return Missing(Why.MALFORMED, f"{origin}: {error}", origin)
+        return _broken(origin, error)
+
+
+def _broken(origin: str, error: ValueError) -> Missing:
+    told = str(error)
+    return Missing(Why.MALFORMED, told if told.startswith(origin) else f"{origin}: {told}", origin)
 
 
 async def _dashboards(inventory: Inventory | None, texts: Texts, at: datetime) -> Fact[tuple[Dashboard, ...]]:
@@ -105,8 +110,8 @@ async def _dashboards(inventory: Inventory | None, texts: Texts, at: datetime) -
         try:
             answers.append(Known((dashboard_reader.from_json(text, origin),), at, origin))
         except ValueError as error:
-            answers.append(Missing(Why.MALFORMED, f"{origin}: {error}", origin))
-    return _united(answers, at, "dashboards", unique_dashboards)
+            answers.append(_broken(origin, error))
+    return _united(answers, at, unique_dashboards)
 
 
 async def _from_configmaps(inventory: Inventory, at: datetime) -> Fact[tuple[Dashboard, ...]]:
@@ -114,17 +119,17 @@ async def _from_configmaps(inventory: Inventory, at: datetime) -> Fact[tuple[Das
     if isinstance(listed, Missing):
         return listed
     found: list[Any] = []
-    warnings = [*listed.warnings]
+    lost = [*listed.lost]
     for raw in listed.value:
         try:
             found += dashboard_reader.from_configmap(raw)
         except ValueError as error:
-            warnings.append(f"{_origin(raw)}: {error}")
-    return Known(tuple(found), at, listed.source, tuple(warnings))
+            lost.append(_broken(_origin(raw), error))
+    return Known(tuple(found), at, listed.source, listed.warnings, tuple(lost))
 
 
-def _united(answers: Sequence[Fact[tuple[Any, ...]]], at: datetime, source: str, unique: Any) -> Fact[tuple[Any, ...]]:
-    """All that was read. Missing where a place that should hold some could not be read: what it holds can't be told."""
+def _united(answers: Sequence[Fact[tuple[Any, ...]]], at: datetime, unique: Any) -> Fact[tuple[Any, ...]]:
+    """All that was read, and what was lost. Missing where nothing was read and a place that should hold some is broken."""
     if not answers:
         return NOT_ASKED
     lost = [a for a in answers if isinstance(a, Missing)]
@@ -132,8 +137,9 @@ def _united(answers: Sequence[Fact[tuple[Any, ...]]], at: datetime, source: str,
     grave = [a for a in lost if a.why not in _NO_PLACE]
     if not known or (grave and not any(a.value for a in known)):
         return (grave or lost)[0]
-    warnings = [w for a in known for w in a.warnings] + [f"{a.source or source}: {a.detail}" for a in grave]
-    return Known(unique([item for a in known for item in a.value]), at, ", ".join(dict.fromkeys(a.source for a in known)), tuple(warnings))
+    source = ", ".join(dict.fromkeys(a.source for a in known))
+    warnings = tuple(w for a in known for w in a.warnings)
+    return Known(unique([item for a in known for item in a.value]), at, source, warnings, (*(part for a in known for part in a.lost), *grave))
 
 
 def unique_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:

@@ -107,7 +107,8 @@ def killed(name: str, ago: float, namespace: str = "ml") -> KubernetesEvent:
 
 def judge(*, policy: Policy | None = None, **facts: Any) -> CheckResult:
     """Run the check; facts are plain values. Nodes n-1 and n-2 and their exporters are there unless others are given."""
-    facts.setdefault("nodes", (node("n-1"), node("n-2")))
+    for name, value in {"nodes": (node("n-1"), node("n-2")), "events": (), "readings": ()}.items():
+        facts.setdefault(name, value)
     facts["pods"] = (exporter("dcgm-n-1", "n-1"), exporter("dcgm-n-2", "n-2"), *facts.get("pods", ()))
     given = {name: value if hasattr(value, "detail") else known(value) for name, value in facts.items()}
     settings = {"policy": policy or Policy(), "knowledge": load()}

@@ -338,13 +338,13 @@ async def test_a_broken_object_is_a_problem_with_its_file(tmp_path: Path, conten
     assert "\n" not in str(bundle.problems[0])
 
 
-@pytest.mark.parametrize("content", ["[1, 2]", "just text", "name: values\n", '{"a":', ""])
-async def test_what_speaks_of_no_kind_leaves_every_kind_unknown_unless_it_is_empty(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize("content", ["[1, 2]", "just text", "name: values\n", '{"a":', "", " \n", "# none\n"])
+async def test_what_speaks_of_no_kind_leaves_every_kind_unknown_unless_it_says_so_itself(tmp_path: Path, content: str) -> None:
     bundle = Bundle.read(
         write(tmp_path, {"kubernetes/p.yaml": POD % "a", "kubernetes/x.json" if content[:1] == "{" else "kubernetes/x.yaml": content})
     )
     fact = await bundle.objects.list("Pod")
-    assert isinstance(fact, Missing) == bool(content)
+    assert isinstance(fact, Missing) == (content != "# none\n")
 
 
 # ------------------------------------------------------------------------------------------------ what is unusable

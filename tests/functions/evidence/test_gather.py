@@ -366,12 +366,12 @@ async def test_a_list_that_is_refused_costs_its_own_facts() -> None:
     assert [p.name for p in value(facts.pods)] == ["a"]
 
 
-async def test_an_object_that_cannot_be_read_is_a_warning() -> None:
+async def test_an_object_that_cannot_be_read_is_a_lost_part_of_the_list() -> None:
     broken = {"kind": "Pod", "metadata": {"name": ""}}
     facts = await gathered(None, MemoryObjects(pod("a"), broken))
     assert isinstance(facts.pods, Known)
     assert len(facts.pods.value) == 1
-    assert facts.pods.warnings
+    assert [(part.why, part.detail) for part in facts.pods.lost] == [(Why.MALFORMED, "kubernetes Pod: Pod without metadata.name")]
 
 
 async def test_each_kind_is_listed_once() -> None:
