@@ -61,7 +61,7 @@ def bundle_gather(bundle: Bundle, standards: Standards) -> Gather:
             jobs=bundle.jobs,
             before=bundle.before,
         )
-        return replace(facts, traces=bundle.traces)
+        return bundle.with_lost(replace(facts, traces=bundle.traces))
 
     return gather
 

@@ -8,14 +8,14 @@ and line.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from functions.contract.facts import Fact, Known, Missing, Why
+from functions.contract.facts import Fact, Facts, Known, Missing, Why
 from functions.contract.requests import Trace
 from functions.contract.rules import Rule
 from functions.contract.signals import Subject, Trigger, TriggerKind
@@ -79,6 +79,14 @@ class Bundle:
     traces: Fact[tuple[Trace, ...]]
     #: parts that were left out
     problems: tuple[Problem, ...]
+
+    def with_lost(self, facts: Facts) -> Facts:
+        """The facts, with the dashboard files that could not be read told as lost."""
+        lost = tuple(Missing(Why.MALFORMED, str(p), p.path) for p in self.problems if p.path.startswith("dashboards/"))
+        held = facts.dashboards
+        if not lost:
+            return facts
+        return replace(facts, dashboards=replace(held, lost=(*held.lost, *lost)) if isinstance(held, Known) else lost[0])
 
     @classmethod
     def read(cls, path: str | Path, now: datetime | None = None) -> Bundle:

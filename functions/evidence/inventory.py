@@ -90,7 +90,9 @@ class Inventory:
         if not wanted:
             return held
         if len(wanted) > LOOKUPS:  # a Pod that was not looked up must not pass for one that is gone
-            return Missing(Why.TRUNCATED, f"series of this node name {len(wanted)} Pods that are not on it; at most {LOOKUPS} are looked up")
+            return Missing(
+                Why.TRUNCATED, f"series of this node name {len(wanted)} Pods that are not on it; at most {LOOKUPS} are looked up"
+            )
         asked = [self.raw("Pod", namespace=namespace, fields=f"metadata.name={name}") for namespace, name in wanted]
         more: list[Pod] = []
         for answer in await asyncio.gather(*asked):

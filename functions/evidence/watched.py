@@ -139,7 +139,9 @@ def _united(answers: Sequence[Fact[tuple[Any, ...]]], at: datetime, unique: Any)
         return (grave or lost)[0]
     source = ", ".join(dict.fromkeys(a.source for a in known))
     warnings = tuple(w for a in known for w in a.warnings)
-    return Known(unique([item for a in known for item in a.value]), at, source, warnings, (*(part for a in known for part in a.lost), *grave))
+    return Known(
+        unique([item for a in known for item in a.value]), at, source, warnings, (*(part for a in known for part in a.lost), *grave)
+    )
 
 
 def unique_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
