@@ -11,7 +11,7 @@ from functions.checks._rename_findings import Context
 from functions.checks.impact import Collapsed, DeadDashboard, Judge, RuleState, State, collapsed, dead_dashboards, judged_rules
 from functions.contract.findings import Evidence, Finding, Impact, Severity, Subject
 from functions.contract.rules import Dashboard, Rule, RuleKind
-from functions.promql import Place, names_of, read_rule
+from functions.promql import Place, names_of, read_rule, rewrite
 
 #: How many places, and how many reasons, one text names.
 _PLACES, _REASONS = 6, 4
@@ -54,24 +54,25 @@ def _readers(rule: Rule, context: Context) -> tuple[Impact, ...]:
 
 def _dead_rule(judge: Judge, state: RuleState, context: Context, advice: Mapping[str, str]) -> Finding:
     rule = state.rule
+    suggested = rewrite(rule.expr, judge.world.changes)
     finding = Finding(
         code="metric-rename/rule-dead",
         title=f"{rule.name} has no data any more",
         observed=state.found.why,
         expected="an expression over what is stored now",
-        hint=_what_to_do(judge, state, advice),
+        hint=_what_to_do(judge, rule, suggested, advice),
         subject=Subject(rule=rule.name, rule_group=rule.group or None),
         severity=Severity.CRITICAL,
         evidence=(Evidence("rules", rule.origin or rule.group, rule.expr),),
     )
-    return context.users.weigh(finding, (_own(rule, state.suggested), *_readers(rule, context)), _severity(rule, context))
+    return context.users.weigh(finding, (_own(rule, suggested), *_readers(rule, context)), _severity(rule, context))
 
 
-def _what_to_do(judge: Judge, state: RuleState, advice: Mapping[str, str]) -> str:
-    texts = _texts(judge, state.rule)
-    if state.suggested:
-        return f"Load {state.rule.name} with the suggested expression in place of its own.{texts}"
-    read = [name for use in read_rule(state.rule).selectors for name in names_of(use.selector)]
+def _what_to_do(judge: Judge, rule: Rule, suggested: str | None, advice: Mapping[str, str]) -> str:
+    texts = _texts(judge, rule)
+    if suggested:
+        return f"Load {rule.name} with the suggested expression in place of its own.{texts}"
+    read = [name for use in read_rule(rule).selectors for name in names_of(use.selector)]
     if taken := next((advice[name] for name in read if name in advice), ""):
         return f"{taken}{texts}"
     if dead := next((name for name in read if name in judge.records), ""):

@@ -50,35 +50,51 @@ class Changed:
     """What became of everything that was there."""
 
     found: Succession
+    catalogue: Catalogue | None = None
     pairs: tuple[Pair, ...] = ()
     labels: tuple[LabelChange, ...] = ()
     respellings: tuple[Respelling, ...] = ()
-    scales: tuple[tuple[Pair, Scale], ...] = ()
-    types: tuple[tuple[Pair, Retyped, str], ...] = ()
+
+    @cached_property
+    def scales(self) -> tuple[tuple[Pair, Scale], ...]:
+        return tuple(_scales(self.pairs, self.catalogue))
+
+    @cached_property
+    def types(self) -> tuple[tuple[Pair, Retyped, str], ...]:
+        return tuple(_types(self.pairs, self.catalogue))
+
+    @cached_property
+    def losses(self) -> Changes:
+        """What became of names and labels, as reading expressions needs it: enough to tell which find nothing."""
+        return Changes(tuple(self._metrics({})), (*self._labels(), *self._values()))
 
     @cached_property
     def changes(self) -> Changes:
-        """The same, as reading and rewriting expressions needs it."""
-        return Changes(tuple(self._metrics()), (*self._labels(), *self._values()))
-
-    def _metrics(self) -> Iterable[MetricChange]:
+        """The same with changes of scale, and with what was lost without a word, as rewriting expressions needs it."""
         factors = {(pair.job, name): scale.factor for pair, scale in self.scales for name in pair.was.names}
+        silent = (loss for loss in self.found.of(State.SILENT) if not loss.partial and not loss.elsewhere)
+        unexplained = frozenset(name for loss in silent for name in loss.was.names)
+        return Changes((*self._metrics(factors), *self._rescaled()), self.losses.labels, unexplained)
+
+    def _metrics(self, factors: Mapping[tuple[str, str], float]) -> Iterable[MetricChange]:
         lost: dict[str, list[MetricChange]] = {}
         for loss in (*self.found.of(State.RENAMED), *self.found.of(State.REMOVED)):
             if loss.partial:
                 continue
             for old in loss.was.names:
-                change = MetricChange(
-                    old, _successor(loss, old), factors.get((loss.job, old)), frozenset({loss.job}), frozenset(loss.elsewhere)
-                )
+                factor, mine = factors.get((loss.job, old)), frozenset({loss.job})
+                change = MetricChange(old, _successor(loss, old), factor, mine, frozenset(loss.elsewhere))
                 lost.setdefault(old, []).append(change)
-        for pair, scale in self.scales:
-            if pair.loss is None:
-                for name in pair.was.names:
-                    others = frozenset(j for j, held in self.found.after.items() if j != pair.job and pair.was.name in held)
-                    lost.setdefault(name, []).append(MetricChange(name, name, scale.factor, frozenset({pair.job}), others))
         for same in lost.values():
             yield from _together(same)
+
+    def _rescaled(self) -> Iterable[MetricChange]:
+        """Scales that changed under the same name."""
+        for pair, scale in self.scales:
+            if pair.loss is None:
+                others = frozenset(j for j, held in self.found.after.items() if j != pair.job and pair.was.name in held)
+                for name in pair.was.names:
+                    yield MetricChange(name, name, scale.factor, frozenset({pair.job}), others)
 
     def _labels(self) -> Iterable[LabelOfExpressions]:
         for change in self.labels:
@@ -149,14 +165,7 @@ def changed(seen: Seen, knowledge: Knowledge, policy: Policy) -> Changed:
     values = (seen.label_values, seen.label_values_before)
     changes = _labels(pairs, found, knowledge, policy, catalogue, values, (seen.targets, seen.targets_before))
     respellings = _respelled(pairs, changes, catalogue, *values, seen.targets)
-    return Changed(
-        found,
-        tuple(pairs),
-        tuple(changes),
-        tuple(respellings),
-        tuple(_scales(pairs, catalogue)),
-        tuple(_types(pairs, catalogue)),
-    )
+    return Changed(found, catalogue, tuple(pairs), tuple(changes), tuple(respellings))
 
 
 def _value(fact: Fact[tuple[T, ...]]) -> tuple[T, ...]:

@@ -42,7 +42,7 @@ def _selector(name: str, job: str) -> str:
 
 
 def renamed(losses: Iterable[Loss], labels: Iterable[LabelChange], context: Context) -> list[Finding]:
-    """One finding a name and successor; jobs that fared alike share it. `labels` are those that changed as well."""
+    """One finding a name and successor; jobs that fared alike share it. `labels` came with the names and are told here."""
     changes = tuple(labels)
     return [_renamed(held, changes, context) for held in _together(losses)]
 

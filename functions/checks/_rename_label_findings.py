@@ -18,19 +18,24 @@ _SHOWN = 3
 _MOST = 0.5
 
 
-def label_findings(changes: Iterable[LabelChange], context: Context, renamed: Collection[str] = ()) -> list[Finding]:
-    """One finding a job and label.
+def label_findings(
+    changes: Iterable[LabelChange], context: Context, renamed: Collection[str] = ()
+) -> tuple[list[Finding], tuple[LabelChange, ...]]:
+    """One finding a job and label; and the changes that the findings on names speak of.
 
     A change of relabelling is told only where somebody uses the label; so is one that came with the new names of all
-    metrics that had it (`renamed`), where the finding on each name speaks of its labels.
+    metrics that had it (`renamed`), which is part of the renames.
     """
-    found = []
+    found, with_names = [], []
     for change in changes:
         impact = context.users.of_label(change.label, change.renamed_to, change.names, frozenset({change.job}))
-        if impact or not (change.of_target or set(change.families) <= set(renamed)):
+        with_name = set(change.families) <= set(renamed)
+        if impact or not (change.of_target or with_name):
             finding = _renamed(change, context) if change.renamed_to else _lost(change, context)
             found.append(context.users.weigh(finding, impact))
-    return found
+        elif with_name:
+            with_names.append(change)
+    return found, tuple(with_names)
 
 
 def _renamed(change: LabelChange, context: Context) -> Finding:

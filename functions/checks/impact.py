@@ -20,7 +20,7 @@ from functions.checks._impact_judge import Judge
 from functions.checks._impact_users import User, Users, everyone
 from functions.checks._impact_world import Found, State, Stored, World, became, counted, stored
 from functions.contract.rules import Dashboard, Rule, Selector
-from functions.promql import Expression, LabelUse, Place, read_rule, rewrite, some_left
+from functions.promql import Expression, LabelUse, Place, read_rule, some_left
 
 __all__ = [
     "Collapsed",
@@ -49,7 +49,6 @@ class RuleState:
 
     rule: Rule
     found: Found
-    suggested: str | None
 
     @property
     def state(self) -> State:
@@ -86,12 +85,7 @@ class Collapsed:
 
 def judged_rules(judge: Judge) -> tuple[RuleState, ...]:
     """The state of every rule, in order."""
-    states = []
-    for rule in judge.world.rules:
-        found = judge.of(read_rule(rule))
-        suggested = rewrite(rule.expr, judge.world.changes) if found.state is State.DEAD else None
-        states.append(RuleState(rule, found, suggested))
-    return tuple(states)
+    return tuple(RuleState(rule, judge.of(read_rule(rule))) for rule in judge.world.rules)
 
 
 def dead_dashboards(judge: Judge, dashboards: Iterable[Dashboard]) -> tuple[DeadDashboard, ...]:

@@ -56,13 +56,14 @@ def judge(  # noqa: PLR0913 (the parameters are the check's needs)
     users = watched.users(what.changes)
     context = Context(users, windows)
     found = what.found
+    of_labels, with_names = label_findings(what.labels, context, frozenset(pair.now.name for pair in what.pairs if pair.loss))
     findings: list[Finding] = [
-        *renamed(found.of(State.RENAMED), what.labels, context),
+        *renamed(found.of(State.RENAMED), with_names, context),
         *removed(found.of(State.REMOVED), context),
         *dual_emitted(found.duals, context),
         *unit_changed(what.scales, context),
         *type_changed(what.types, context),
-        *label_findings(what.labels, context, frozenset(pair.now.name for pair in what.pairs if pair.loss)),
+        *of_labels,
         *value_findings(what.respellings, context),
         *meaning_changed(
             what.pairs, knowledge.renames if policy.renames.catalogue else None, context, (targets_before, targets), (pods_before, pods)

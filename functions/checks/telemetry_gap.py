@@ -44,6 +44,7 @@ from functions.contract.telemetry import (
     Target,
 )
 from functions.knowledge import Knowledge
+from functions.promql import NO_CHANGES
 
 #: Reasons for which a fact that adds to the picture may be missing without leaving anything in doubt.
 _MOOT = (Why.NOT_CONFIGURED, Why.UNSUPPORTED)
@@ -101,7 +102,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     now, before = known(schema), known(schema_before)
     seen = Seen(now or (), before or (), targets, targets_before, partial_losses, label_values, label_values_before)
     what = changed(seen, knowledge, policy) if now is not None and before is not None else Changed(Succession())
-    users = watched.users(what.changes)
+    users = watched.users(NO_CHANGES)
     whole = Part()
     for fact, part, quiet in (
         (targets, "targets", ()),
@@ -136,7 +137,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     told = frozenset(f.code.partition("/")[2] for f in scrapes.part.findings)
     whole.add(judge_pipeline(world, known(pipeline) or (), told))
     whole.add(judge_rule_health(world, held_rules))
-    series = watched.world(seen, what.changes, policy, knowledge, jobs)
+    series = watched.world(seen, what.losses, policy, knowledge, jobs)
     whole.add(judge_rules(Blindness(world, scrapes, what.found, watched, series)))
     return _judgement(whole, world, scrapes, scope)
 

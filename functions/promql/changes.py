@@ -62,6 +62,10 @@ class Changes:
 
     metrics: tuple[MetricChange, ...] = ()
     labels: tuple[LabelChange, ...] = ()
+    #: stored names that are lost as well, and nobody knows why: what needs them can't be rewritten
+    unexplained: frozenset[str] = frozenset()
+    #: what was rewritten already; many findings list the same expression
+    rewritten: dict[tuple[str, bool], str | None] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def _by_name(self) -> Mapping[str, tuple[MetricChange, ...]]:

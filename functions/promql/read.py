@@ -13,7 +13,7 @@ from functions.promql.accepts import objection
 from functions.promql.expression import Expression, LabelUse, Place, SelectorUse, needs
 from functions.promql.labels import QUANTILES, Supply, supply
 from functions.promql.nodes import Aggregate, Binary, Call, Literal, Name, Node, Select, Span, walk
-from functions.promql.syntax import BINDING, parse
+from functions.promql.syntax import BINDING, parse, parsed
 from functions.promql.templates import legend_labels, template_labels
 from functions.promql.tokens import Kind, PromqlError, Token, tokens
 
@@ -65,7 +65,7 @@ def _read(query: grafana.Query) -> Expression:
     # what stands in for a variable has a type that nobody knows
     doubt = "" if query.holes else objection(query.text)
     try:
-        tree = parse(query.text, query.holes)
+        tree = parsed(query.text, query.holes)
     except PromqlError as error:
         uses = tuple(SelectorUse(s, False) for s in dict.fromkeys(_told(query.text, query.holes)))
         return Expression(uses, (), doubt or str(error), variables=query.variables)

@@ -19,7 +19,7 @@ from functions.promql.labels import Supply
 from functions.promql.nodes import Aggregate, Call, Node, Paren, Select, Span
 from functions.promql.places import host_of, with_ancestors, written_labels
 from functions.promql.read import demands
-from functions.promql.syntax import parse
+from functions.promql.syntax import parse, parsed
 from functions.promql.tokens import PromqlError, plain, quote
 
 #: Range functions whose result does not depend on the unit, and those that square it.
@@ -31,12 +31,19 @@ _EXISTENCE = frozenset({"absent", "count", "group", "timestamp"})
 
 def rewrite(expr: str, changes: Changes) -> str | None:
     """The expression of a rule after the changes; None where nothing in it changes or no successor is known."""
-    return _rewritten(expr, changes, grafana.Query)
+    return _once(expr, changes, False)
 
 
 def rewrite_grafana(expr: str, changes: Changes) -> str | None:
     """The same for a dashboard's query or a variable's (`label_values(…)`)."""
-    return _rewritten(expr, changes, grafana.query)
+    return _once(expr, changes, True)
+
+
+def _once(expr: str, changes: Changes, dashboard: bool) -> str | None:
+    key = (expr, dashboard)
+    if key not in changes.rewritten:
+        changes.rewritten[key] = _rewritten(expr, changes, grafana.query if dashboard else grafana.Query)
+    return changes.rewritten[key]
 
 
 def _rewritten(expr: str, changes: Changes, reading: Callable[[str], grafana.Query]) -> str | None:
@@ -44,7 +51,7 @@ def _rewritten(expr: str, changes: Changes, reading: Callable[[str], grafana.Que
     if not query.text.strip():
         return None
     try:
-        tree = parse(query.text, query.holes)
+        tree = parsed(query.text, query.holes)
         edits = _Rewriter(expr, tree, changes).edited()
         if query.asked and isinstance(tree, Select) and (change := changes.label_of(tree.selector, query.asked.text)):
             edits.replace(query.asked.span, _successor(change))
@@ -101,6 +108,8 @@ class _Rewriter:
             return
         change = next(iter(self.changes.metrics_of(node.selector)), None)
         if change is None:
+            if node.selector.name in self.changes.unexplained:
+                raise _NoSuccessor
             return
         if change.to is None:
             raise _NoSuccessor

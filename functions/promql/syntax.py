@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from functions.promql.nodes import (
     Aggregate,
@@ -41,6 +42,12 @@ _DEEPEST = 120
 def parse(text: str, holes: Sequence[Span] = ()) -> Node:
     """The tree of an expression; `holes` are where variables stood. Raises PromqlError."""
     return _Parser(text, holes).whole()
+
+
+@lru_cache(maxsize=8192)
+def parsed(text: str, holes: tuple[Span, ...] = ()) -> Node:
+    """The same, each text once: what is read is often rewritten."""
+    return parse(text, holes)
 
 
 class _Parser(SelectorReader):
