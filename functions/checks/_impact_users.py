@@ -19,6 +19,7 @@ from functions.promql import (
     LabelChange,
     LabelUse,
     Place,
+    asked_in_texts,
     means,
     read_panel,
     read_rule,
@@ -83,20 +84,28 @@ class Users:
         self._named: dict[str, list[tuple[int, Selector]]] = {}
         self._patterns: list[tuple[int, Selector]] = []
         self._labelled: dict[str, list[tuple[int, LabelUse]]] = {}
-        self._suggested: dict[int, str | None] = {}
+        #: what queries in the texts of rules ask for
+        self._texts: set[tuple[int, Selector]] = set()
         for index, user in enumerate(self.all):
             for use in user.expression.selectors:
-                where = self._patterns if use.selector.name is None else self._named.setdefault(use.selector.name, [])
-                where.append((index, use.selector))
+                self._add(index, use.selector)
+            for selector in asked_in_texts(user.rule) if user.rule else ():
+                self._add(index, selector)
+                self._texts.add((index, selector))
             for label_use in user.expression.label_uses:
                 self._labelled.setdefault(label_use.label, []).append((index, label_use))
+
+    def _add(self, index: int, selector: Selector) -> None:
+        where = self._patterns if selector.name is None else self._named.setdefault(selector.name, [])
+        where.append((index, selector))
 
     def of(self, names: Iterable[str], jobs: frozenset[str] | None = None) -> tuple[Impact, ...]:
         """Users of any of these stored names, in any of these jobs."""
         wanted = tuple(dict.fromkeys(names))
         hits = [hit for name in wanted for hit in self._named.get(name, ())]
         hits += [(index, selector) for index, selector in self._patterns if any(means(selector, name) for name in wanted)]
-        return self._impacts({index: "" for index, selector in hits if touches(selector, jobs)})
+        noted = {hit[0]: "a query in its texts asks for it" if hit in self._texts else "" for hit in hits if touches(hit[1], jobs)}
+        return self._impacts(noted)
 
     def of_label(self, label: str, to: str | None, names: Collection[str], jobs: frozenset[str] | None = None) -> tuple[Impact, ...]:
         """Users of a label on metrics with one of these stored names."""
@@ -127,18 +136,13 @@ class Users:
     def impact(self, user: User, note: str = "", suggested: str | None = None) -> Impact:
         return Impact(user.kind, user.name, user.expr, suggested, ": ".join(filter(None, (user.where, note))))
 
-    def suggested(self, index: int) -> str | None:
-        if index not in self._suggested:
-            self._suggested[index] = self.all[index].suggested(self.changes)
-        return self._suggested[index]
-
     def read_by_alerts(self, record: str) -> bool:
         """Whether an alert reads a recorded series, directly or through other rules."""
         return any(i.kind == RuleKind.ALERT for i in self.of([record]))
 
     def _impacts(self, direct: Mapping[int, str], *, follow: bool = True) -> tuple[Impact, ...]:
         notes = self._followed(direct) if follow else direct
-        return tuple(dict.fromkeys(self.impact(self.all[i], note, self.suggested(i)) for i, note in notes.items()))
+        return tuple(dict.fromkeys(self.impact(self.all[i], note, self.all[i].suggested(self.changes)) for i, note in notes.items()))
 
     def _followed(self, direct: Mapping[int, str]) -> _Notes:
         """Also those who read what a recording rule among them records, and so on."""

@@ -6,7 +6,9 @@ Which they are is judged in `impact.py`; what never had data, or lost it through
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from functions.checks._impact_users import LISTED
 from functions.checks._rename_findings import Context
 from functions.checks.impact import Collapsed, DeadDashboard, Judge, RuleState, State, collapsed, dead_dashboards, judged_rules
 from functions.contract.findings import Evidence, Finding, Impact, Severity, Subject
@@ -35,7 +37,23 @@ def broken_users(judge: Judge, dashboards: tuple[Dashboard, ...], context: Conte
             found.append(_dead_dashboard(gone, held, context))
         elif held:
             found.append(_collapsed_dashboard(board, held, context))
-    return found
+    return _once(found)
+
+
+def _once(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding a name: a group may hold several rules that are called alike, of different severity or window."""
+    kept: dict[tuple[str, tuple[tuple[str, str], ...]], Finding] = {}
+    for finding in findings:
+        key = (finding.code, finding.subject.identity())
+        if held := kept.get(key):
+            finding = replace(
+                held,
+                observed="; ".join(dict.fromkeys((*held.observed.split("; "), *finding.observed.split("; ")))),
+                impact=tuple(dict.fromkeys((*held.impact, *finding.impact)))[:LISTED],
+                evidence=tuple(dict.fromkeys((*held.evidence, *finding.evidence))),
+            )
+        kept[key] = finding
+    return list(kept.values())
 
 
 def _severity(rule: Rule, context: Context) -> Severity:

@@ -9,7 +9,7 @@ from functions.promql.accepts import duration, objection
 from functions.promql.changes import NO_CHANGES, Changes, LabelChange, MetricChange, means, names_of, touches
 from functions.promql.expression import Cause, Expression, LabelUse, Place, SelectorUse, all_lost, some_left
 from functions.promql.labels import Source, Supply
-from functions.promql.read import demands, read, read_grafana, read_panel, read_rule, selectors
+from functions.promql.read import asked_in_texts, demands, read, read_grafana, read_panel, read_rule, selectors
 from functions.promql.rewrite import rewrite, rewrite_grafana
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Source",
     "Supply",
     "all_lost",
+    "asked_in_texts",
     "demands",
     "duration",
     "means",

@@ -14,7 +14,7 @@ from functions.promql.expression import Expression, LabelUse, Place, SelectorUse
 from functions.promql.labels import QUANTILES, Supply, supply
 from functions.promql.nodes import Aggregate, Binary, Call, Literal, Name, Node, Select, Span, walk
 from functions.promql.syntax import BINDING, parse, parsed
-from functions.promql.templates import legend_labels, template_labels
+from functions.promql.templates import legend_labels, template_labels, template_queries
 from functions.promql.tokens import Kind, PromqlError, Token, tokens
 
 #: Patterns that every value satisfies, that of an absent label included.
@@ -42,6 +42,12 @@ def read_rule(rule: Rule) -> Expression:
     """A rule's expression with the labels that its texts print."""
     labels = template_labels([*rule.labels.values(), *rule.annotations.values()])
     return _with_texts(read(rule.expr), labels)
+
+
+def asked_in_texts(rule: Rule) -> tuple[Selector, ...]:
+    """What the templates of a rule's texts look up by themselves."""
+    queries = template_queries([*rule.labels.values(), *rule.annotations.values()])
+    return tuple(dict.fromkeys(use.selector for query in queries for use in read(query).selectors))
 
 
 def read_panel(query: PanelQuery) -> Expression:

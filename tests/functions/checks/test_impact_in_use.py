@@ -39,8 +39,12 @@ def write(case: Mapping[str, Any], folder: Path) -> Path:
 
 def rule(name: str, held: Any) -> dict[str, Any]:
     given = held if isinstance(held, dict) else {"expr": held}
-    kind = "record" if ":" in name else "alert"
-    return {kind: name, "expr": given["expr"], **({"annotations": {"summary": given["summary"]}} if "summary" in given else {})}
+    kind = "record" if ":" in name or given.get("record") else "alert"
+    return {
+        kind: given.get("alert", name),
+        "expr": given["expr"],
+        **({"annotations": {"summary": given["summary"]}} if "summary" in given else {}),
+    }
 
 
 def board(queries: Mapping[str, Any]) -> dict[str, Any]:
