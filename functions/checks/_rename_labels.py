@@ -117,13 +117,15 @@ def _documented(label: str, held: Sequence[tuple[Family, Family]], world: LabelW
     """The new labels that the catalogue knows, as they are stored.
 
     Where a target has a label of that name, the exporter's own is stored as `exported_…`; without that it has taken
-    the target's place (honor_labels).
+    the target's place (honor_labels). That is believed where the metrics changed name as well or the values agree:
+    else the old one may only be gone with what it described.
     """
     rows = {row.new: row for _, now in held for row in world.catalogue.labels(label, now.name)} if world.catalogue else {}
     found = {}
     for new, row in rows.items():
         spelled = next((n for n in (f"exported_{new}", new) if new and _most(n, held)), "")
-        if spelled:
+        anew = all(was.name != now.name or not was.labels.get(spelled) for was, now in held)
+        if spelled and (anew or _overlap(label, spelled, world) >= 0.5):
             found[spelled] = row
     return found
 

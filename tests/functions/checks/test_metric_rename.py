@@ -288,6 +288,14 @@ def test_the_workload_of_a_device_that_fell_idle_is_no_lost_label() -> None:
     assert judge(busy, [metric("DCGM_FI_DEV_GPU_TEMP", 30, labels=("UUID",))]).verdict is Verdict.PASS
 
 
+def test_a_documented_label_that_a_target_has_anyway_takes_nothing_over_from_an_idle_device() -> None:
+    before = [metric("DCGM_FI_DEV_GPU_TEMP", 50, labels=("UUID", "pod", "pod_name"))]
+    after = [metric("DCGM_FI_DEV_GPU_TEMP", 30, labels=("UUID", "pod"))]
+    own = tuple((LabelValues("job", "pod", frozenset({"exporter"}), "DCGM_FI_DEV_GPU_TEMP"),) for _ in range(2))
+    held = (*own[0], LabelValues("job", "pod_name", frozenset({"train"}), "DCGM_FI_DEV_GPU_TEMP"))
+    assert judge(before, after, values=(held, own[1])).verdict is Verdict.PASS
+
+
 def test_a_label_that_was_on_some_series_only_comes_and_goes() -> None:
     before = [metric("DCGM_FI_DEV_XID_ERRORS", 31, labels=("UUID",), counts={"err_msg": 1})]
     assert judge(before, [metric("DCGM_FI_DEV_XID_ERRORS", 31, labels=("UUID",))]).verdict is Verdict.PASS
