@@ -7,6 +7,7 @@ down, planned maintenance, or a node that has only just joined explain what is m
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ from functions.contract.telemetry import DeviceSeries
 #: GPU feature discovery counts the whole GPUs of a node under this label.
 GPU_COUNT = "nvidia.com/gpu.count"
 MIG_STRATEGY = "nvidia.com/mig.strategy"
-#: Software that splits devices by its own accounting marks the node with annotations of this prefix.
+#: Software that splits devices by its own accounting marks the node with annotations of this prefix, and lists them there.
 SPLITTERS = ("hami.io/", "volcano.sh/")
+_DEVICE_ID = re.compile(r"\b(?:GPU|MLU|DCU|GCU|NPU)-[0-9A-Za-z-]{6,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,17 @@ def expected_devices(world: World, node: Node, in_slices: int = 0) -> Expected |
     if counted.isdigit() and 0 < int(counted) < whole and node.labels.get(MIG_STRATEGY) != "single":
         whole, offered = int(counted), min(offered, int(counted))
         how += f", {GPU_COUNT} {counted}"
+    if listed := _listed(node):
+        whole, offered = min(whole, listed), min(offered, listed)
+        how += f", {listed} in its device list"
     split = any(key.startswith(SPLITTERS) for key in node.annotations)
-    return Expected(whole + instances, offered + instances_offered, how, split and not counted.isdigit())
+    return Expected(whole + instances, offered + instances_offered, how, split and not listed and not counted.isdigit())
+
+
+def _listed(node: Node) -> int:
+    """Devices that a splitter lists in the node's annotations; 0 where it lists none."""
+    lists = [value for key, value in node.annotations.items() if key.startswith(SPLITTERS)]
+    return max((len(set(_DEVICE_ID.findall(value))) for value in lists), default=0)
 
 
 def replicas_of(world: World, node: Node) -> int:

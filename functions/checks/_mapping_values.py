@@ -93,10 +93,24 @@ def _by_device(world: World, names: Iterable[Naming], readings: Iterable[DeviceR
         holder = _holder(world, naming)
         if holder is not None:
             grouped[(key_of(reading.source, uuids), reading.concept, reading.metric)].append(Value(reading, holder))
+    grouped = {key: _once(world, values) for key, values in grouped.items()}
     result: dict[DeviceKey, list[Copies]] = defaultdict(list)
     for (key, concept, metric), values in grouped.items():
         result[key].append(Copies(concept, metric, tuple(values)))
     return result
+
+
+def _once(world: World, values: list[Value]) -> list[Value]:
+    """The values less those that another server of a pair stored of the same series."""
+    marks = frozenset(world.spellings.server_replicas)
+    found: dict[tuple[object, ...], Value] = {}
+    for value in values:
+        source = value.reading.source
+        labels = tuple(sorted((k, v) for k, v in source.labels.items() if k not in marks))
+        kept = found.setdefault((source.job, source.instance, labels), value)
+        if value.reading.value > kept.reading.value:
+            found[source.job, source.instance, labels] = value
+    return list(found.values())
 
 
 def _identity(series: DeviceSeries) -> tuple[object, ...]:

@@ -76,4 +76,9 @@ def _workload(target: Target) -> tuple[str, str]:
     """Namespace and the Pod's name without its random part; without a Pod the job stands for itself."""
     pod = target.labels.get("pod", "")
     container = target.labels.get("container", "")
-    return target.labels.get("namespace", ""), (_POD_SUFFIX.sub("", pod) + "/" + container) if pod else ""
+    return target.labels.get("namespace", ""), (stem(pod) + "/" + container) if pod else ""
+
+
+def stem(pod: str) -> str:
+    """A Pod's name without what its controllers add to tell it from its siblings."""
+    return _POD_SUFFIX.sub("", pod)

@@ -17,11 +17,12 @@ from functions.checks._rename_codes import CODES
 from functions.checks._rename_findings import Context, dual_emitted, removed, renamed, replacement, type_changed, unit_changed
 from functions.checks._rename_label_findings import label_findings, value_findings
 from functions.checks._rename_meaning import meaning_changed
+from functions.checks._rename_targets import stem
 from functions.checks._successors import How, State, Succession
 from functions.checks.base import Check
 from functions.checks.impact import Judge
 from functions.contract.cluster import Pod
-from functions.contract.facts import Fact, Windows
+from functions.contract.facts import Fact, Known, Windows
 from functions.contract.findings import Finding, Judgement, Subject, Unjudged
 from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, Rule, SelectorCount
@@ -73,13 +74,25 @@ def judge(  # noqa: PLR0913 (the parameters are the check's needs)
     advice = {name: replacement(loss) for loss in found.of(State.REMOVED) for name in loss.was.names}
     findings += broken_users(judge_, watched.dashboards_known, context, advice)
     unread = watched.unread() if what.changes.metrics or what.changes.labels else ()
-    return Judgement(tuple(findings), found.compared, (*_unjudged(found), *unread), _proven(found))
+    return Judgement(tuple(findings), found.compared, (*_unjudged(found, _ended(found, targets_before, pods)), *unread), _proven(found))
 
 
-def _unjudged(found: Succession) -> tuple[Unjudged, ...]:
+def _ended(found: Succession, targets_before: Fact[tuple[Target, ...]], pods: Fact[tuple[Pod, ...]]) -> frozenset[str]:
+    """Jobs that are gone with the workloads they scraped (scaled to zero, deleted): nothing of theirs is left to compare."""
+    if not isinstance(pods, Known):
+        return frozenset()
+    living = {(p.namespace, stem(p.name)) for p in pods.value if not p.finished and not p.deleted_at}
+    scraped: dict[str, list[bool]] = {}
+    for target in targets_before.value if isinstance(targets_before, Known) else ():
+        pod = (target.labels.get("namespace", ""), stem(target.labels.get("pod", "")))
+        scraped.setdefault(target.job, []).append(bool(pod[1]) and pod not in living)
+    return frozenset(job for job, gone in scraped.items() if all(gone) and not found.after.get(job))
+
+
+def _unjudged(found: Succession, ended: frozenset[str]) -> tuple[Unjudged, ...]:
     """One for each job and reason: names that a down or gone target hides and that nobody else stores."""
     stored = {name for held in found.after.values() for name in held}
-    counts = Counter((job, why) for job, name, why in found.explained if name not in stored)
+    counts = Counter((job, why) for job, name, why in found.explained if name not in stored and job not in ended)
     return tuple(Unjudged(Subject(job=job), f"{why}: {n} names not compared") for (job, why), n in sorted(counts.items()))
 
 

@@ -79,7 +79,7 @@ def _documents(root: Path, path: str) -> list[Any]:
 def _kinds_in(root: Path, path: str, line: int) -> set[str]:
     """Kinds that the text of a broken file speaks of; none where even that can't be read, or where more may have followed.
 
-    `line` is where reading it came to its end. A file that is cut off there and is of several kinds may have held any.
+    `line` is where reading it came to its end. A list or a stream of objects that is cut off there may have held any.
     """
     try:
         data = read_bytes(root, path)[:50_000_000]
@@ -90,7 +90,8 @@ def _kinds_in(root: Path, path: str, line: int) -> set[str]:
     text_ = data.decode("utf-8", "replace")
     kinds = {kind.removesuffix("List") for kind in (*_KIND.findall(text_), *_KIND_INSIDE.findall(text_))} - {""}
     cut = line > text_.rstrip().count("\n")
-    return set() if cut and len(kinds) > 1 else kinds
+    single = len(kinds) == 1 and re.match(r"\s*(apiVersion:[^\n]*\n)?kind: (?!\w*List\b)", text_) and "\n---" not in text_
+    return set() if cut and not single else kinds
 
 
 def _take(found: Objects, document: Any, path: str, kind: str) -> None:

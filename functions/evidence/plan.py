@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from functions.contract.rules import Matcher
 from functions.evidence.questions import METRIC, Question, one_of
+from functions.knowledge.pipeline import load_pipeline
 
 #: Series that a Prometheus writes by itself: about a target, or about an alert.
 ABOUT_TARGETS = (
@@ -25,39 +26,7 @@ SYNTHETIC = (*ABOUT_TARGETS, "ALERTS", "ALERTS_FOR_STATE")
 #: Asked with all their labels, once a target.
 TARGET_SERIES = (*ABOUT_TARGETS[:4], "scrape_timeout_seconds", "process_start_time_seconds")
 
-#: Health of a Prometheus server itself. A rate over the window for counters, the value for the others.
-PIPELINE_RATES = (
-    "prometheus_rule_evaluation_failures_total",
-    "prometheus_rule_group_iterations_missed_total",
-    "prometheus_tsdb_wal_corruptions_total",
-    "prometheus_tsdb_wal_truncations_failed_total",
-    "prometheus_tsdb_wal_writes_failed_total",
-    "prometheus_tsdb_compactions_failed_total",
-    "prometheus_tsdb_checkpoint_creations_failed_total",
-    "prometheus_tsdb_reloads_failures_total",
-    "prometheus_target_scrapes_exceeded_sample_limit_total",
-    "prometheus_target_scrapes_exceeded_body_size_limit_total",
-    "prometheus_target_scrapes_sample_duplicate_timestamp_total",
-    "prometheus_target_scrapes_sample_out_of_order_total",
-    "prometheus_target_scrapes_sample_out_of_bounds_total",
-    "prometheus_target_scrape_pool_exceeded_target_limit_total",
-    "prometheus_target_scrape_pool_exceeded_label_limits_total",
-    "prometheus_remote_storage_samples_failed_total",
-    "prometheus_remote_storage_samples_dropped_total",
-    "prometheus_notifications_dropped_total",
-    "prometheus_notifications_errors_total",
-)
-PIPELINE_VALUES = (
-    "prometheus_config_last_reload_successful",
-    "prometheus_tsdb_head_series",
-    "prometheus_remote_storage_shards",
-    "prometheus_remote_storage_shards_max",
-    "prometheus_remote_storage_highest_timestamp_in_seconds",
-    "prometheus_remote_storage_queue_highest_sent_timestamp_seconds",
-    "prometheus_notifications_alertmanagers_discovered",
-    "prometheus_notifications_queue_length",
-    "prometheus_notifications_queue_capacity",
-)
+#: Seconds over which counters of a server's own health are read.
 PIPELINE_WINDOW = 600
 
 EVERYTHING = (Matcher("__name__", "=~", ".+"),)
@@ -179,10 +148,11 @@ def label_values(where: Sequence[Matcher], metrics: Mapping[tuple[str, str], str
 
 def pipeline() -> Question:
     """The health of the servers themselves: counters as rates, the other figures as they are."""
+    names = load_pipeline().names
     return Question.union(
         "pipeline",
         [
-            Question("rate", names=PIPELINE_RATES, over=("rate", PIPELINE_WINDOW)),
-            Question("value", names=PIPELINE_VALUES, over=("last_over_time", PIPELINE_WINDOW)),
+            Question("rate", names=tuple(n for n in names if n.endswith("_total")), over=("rate", PIPELINE_WINDOW)),
+            Question("value", names=tuple(n for n in names if not n.endswith("_total")), over=("last_over_time", PIPELINE_WINDOW)),
         ],
     )

@@ -71,6 +71,7 @@ class DeviceKnowledge(BaseModel):
     attribution: tuple[Family, ...]
     target_node_rows: tuple[Label, ...] = Field(alias="target_node")
     other_entity_rows: tuple[Label, ...] = Field(alias="other_entities")
+    server_replica_rows: tuple[Label, ...] = Field(alias="server_replicas")
     whole_device: tuple[Whole, ...]
     metrics: tuple[Metric, ...]
     resources: tuple[Resource, ...]
@@ -85,6 +86,11 @@ class DeviceKnowledge(BaseModel):
     def other_entities(self) -> tuple[str, ...]:
         """Labels that only series of other entities than one GPU carry."""
         return tuple(row.label for row in self.other_entity_rows)
+
+    @cached_property
+    def server_replicas(self) -> tuple[str, ...]:
+        """Labels that tell apart the servers which stored a series, and nothing else about it."""
+        return tuple(row.label for row in self.server_replica_rows)
 
     @cached_property
     def target_node(self) -> tuple[str, ...]:

@@ -63,6 +63,12 @@ class Pipeline:
     figures: Mapping[str, Figure]
     errors: tuple[tuple[re.Pattern[str], str], ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every figure that has to be read: those that are judged, and those they are compared with."""
+        figures = self.figures.values()
+        return tuple(dict.fromkeys(n for f in figures for n in (f.metric, f.reaches, f.ahead_of) if n))
+
     def code_of(self, error: str) -> str:
         """The code that the error text of a failed scrape speaks for."""
         return next((code for pattern, code in self.errors if pattern.search(error)), "target-down")

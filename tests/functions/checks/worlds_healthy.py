@@ -1,0 +1,485 @@
+"""Healthy clusters of every flavour, in each of which a hasty check would cry out: nothing may be found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.support.worlds import BEFORE, DCGM, DCGM_1, DCGM_49, DCGM_MIG, JUST_NOW, LONG_AGO, NOW, Gpu, World, dcgm, fleet, lines_of, uuid
+
+HEALTHY: list[Callable[[], World]] = []
+
+
+def healthy(build: Callable[[], World]) -> Callable[[], World]:
+    HEALTHY.append(build)
+    return build
+
+
+def one_node(**more: object) -> World:
+    """A node with two GPUs, and ml/a-1 on the first; no exporter yet."""
+    world = World()
+    world.node("n-1", **more)  # type: ignore[arg-type]
+    world.pod("a-1", "n-1", owner="StatefulSet/a")
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+    return world
+
+
+BUSY, IDLE = Gpu(0, uuid("n-1", 0), 70.0, "ml/a-1"), Gpu(1, uuid("n-1", 1))
+
+
+# ------------------------------------------------------------------------------------------------ exporters
+
+
+@healthy
+def honor_labels_false() -> World:
+    return fleet()
+
+
+@healthy
+def honor_labels_true_with_empty_labels_on_idle_devices() -> World:
+    world = one_node()
+    body = dcgm("n-1", [BUSY, IDLE]).replace('Hostname="n-1"}', 'Hostname="n-1",container="",namespace="",pod=""}')
+    world.both(world.section(world.exporter("n-1"), body, honor="true", node="n-1"))
+    return world
+
+
+@healthy
+def dcgm_exporter_1_names_with_the_old_namespace() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1", image="nvidia/dcgm-exporter:1.7.2")
+    own = lambda g: f'gpu="{g.index}",uuid="{g.uuid}",device="nvidia{g.index}"{g.of_pod("pod_name", "pod_namespace", "container_name")}'  # noqa: E731
+    world.both(world.section(exporter, lines_of([BUSY, IDLE], DCGM_1, own), node="n-1"))
+    return world
+
+
+@healthy
+def dcgm_exporter_4_9_names() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1", image="nvcr.io/nvidia/k8s/dcgm-exporter:4.7.0-4.9.0")
+    world.both(world.section(exporter, dcgm("n-1", [BUSY, IDLE], DCGM_49, "hostname"), node="n-1"))
+    return world
+
+
+@healthy
+def nvlink_nvswitch_and_cpu_rows_beside_devices() -> World:
+    world = one_node()
+    more = "".join(
+        f'DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{{nvlink="{n}",nvswitch="",gpu="0",gpu_uuid="{BUSY.uuid}",hostname="n-1"}} 12\n'
+        for n in range(4)
+    )
+    more += 'DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{nvswitch="0",hostname="n-1"} 44\n'
+    more += 'DCGM_FI_DEV_CPU_UTIL_TOTAL{cpu="0",hostname="n-1"} 0.2\nDCGM_FI_DEV_CPU_UTIL_TOTAL{cpucore="0",cpu="0",hostname="n-1"} 0.2\n'
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE]) + more, node="n-1"))
+    return world
+
+
+@healthy
+def mig_mixed_with_idle_instances() -> World:
+    world = World()
+    world.node("n-1", 3, "nvidia.com/mig-1g.10gb", labels={"nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.count": "1"})
+    world.pod("a-1", "n-1", {"nvidia.com/mig-1g.10gb": 1}, owner="StatefulSet/a")
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+    gpus = [
+        Gpu(0, uuid("n-1", 0), 60, "ml/a-1", ("1g.10gb", "7")),
+        Gpu(0, uuid("n-1", 0), 0, "", ("1g.10gb", "8")),
+        Gpu(0, uuid("n-1", 0), 0, "", ("1g.10gb", "9")),
+    ]
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", gpus, DCGM_MIG), node="n-1"))
+    return world
+
+
+@healthy
+def mig_single_strategy() -> World:
+    world = World()
+    labels = {
+        "nvidia.com/mig.strategy": "single",
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb",
+        "nvidia.com/gpu.count": "2",
+    }
+    world.node("n-1", 2, labels=labels)
+    world.pod("a-1", "n-1", owner="StatefulSet/a")
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+    gpus = [Gpu(0, uuid("n-1", 0), 60, "ml/a-1", ("3g.40gb", "1")), Gpu(0, uuid("n-1", 0), 0, "", ("3g.40gb", "2"))]
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", gpus, DCGM_MIG), node="n-1"))
+    return world
+
+
+@healthy
+def time_slicing_with_one_pod_a_device() -> World:
+    world = one_node(
+        gpus=8, labels={"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "NVIDIA-A10-SHARED", "nvidia.com/gpu.count": "2"}
+    )
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    return world
+
+
+AMD = {
+    "gpu_gfx_activity": DCGM["DCGM_FI_DEV_GPU_UTIL"],
+    "gpu_package_power": DCGM["DCGM_FI_DEV_POWER_USAGE"],
+    "gpu_junction_temperature": DCGM["DCGM_FI_DEV_GPU_TEMP"],
+    "gpu_used_vram": DCGM["DCGM_FI_DEV_FB_USED"],
+}
+
+
+@healthy
+def amd_device_metrics_exporter_with_honor_labels() -> World:
+    world = World()
+    world.node("n-1", 2, "amd.com/gpu")
+    world.pod("a-1", "n-1", {"amd.com/gpu": 1}, owner="StatefulSet/a")
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+
+    def own(g: Gpu) -> str:
+        named = g.of_pod() or ',container="",namespace="",pod=""'
+        return f'gpu_id="{g.index}",serial_number="69230000{g.index}",card_model="0x74a1",hostname="n-1",gpu_partition_id="0"{named}'
+
+    exporter = world.exporter("n-1", image="rocm/device-metrics-exporter:v1.4.2", namespace="kube-amd-gpu", owner="amd-metrics")
+    body = lines_of([BUSY, IDLE], AMD, own)
+    world.both(world.section(exporter, body, job="amd-metrics", honor="true", namespace="kube-amd-gpu", node="n-1", port=5000))
+    return world
+
+
+_REGISTER = "".join(f"{g.uuid},10,81920,100,NVIDIA-NVIDIA A100,0,true,{g.index},hami-core:" for g in (BUSY, IDLE))
+
+
+@healthy
+def hami_beside_a_dcgm_exporter_that_names_no_pod() -> World:
+    world = World()
+    world.node("n-1", 20, labels={"gpu": "on"}, annotations={"hami.io/node-nvidia-register": _REGISTER})
+    world.pod("a-1", "n-1", {"nvidia.com/gpu": 1}, owner="StatefulSet/a")
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+    plain = [Gpu(0, BUSY.uuid, 70.0), IDLE]
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", plain), node="n-1"))
+    host = lines_of(
+        plain,
+        {
+            "hami_host_gpu_utilization_ratio": DCGM["DCGM_FI_DEV_GPU_UTIL"],
+            "hami_host_gpu_memory_used_bytes": lambda g: 4e9 if g.util else 4e6,
+        },
+        lambda g: f'node="n-1",device_index="{g.index}",device_uuid="{g.uuid}",device_type="NVIDIA A100"',
+    )
+    held = f'hami_vgpu_memory_used_bytes{{namespace="ml",pod="a-1",container="main",device_uuid="{BUSY.uuid}",vdevice_index="0"}} 4e9\n'
+    monitor = world.exporter("n-1", image="projecthami/hami:v2.10.0", namespace="kube-system", owner="hami-device-plugin")
+    world.both(world.section(monitor, host + held, job="hami", namespace="kube-system", node="n-1", port=9394))
+    return world
+
+
+@healthy
+def nvidia_gpu_exporter_beside_dcgm_exporter() -> World:
+    world = one_node()
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    second = world.exporter("n-1", image="utkuozdemir/nvidia_gpu_exporter:1.3.0", namespace="monitoring", owner="nge")
+    body = lines_of(
+        [BUSY, IDLE],
+        {
+            "nvidia_smi_utilization_gpu_ratio": lambda g: g.util / 100,
+            "nvidia_smi_power_draw_watts": DCGM["DCGM_FI_DEV_POWER_USAGE"],
+            "nvidia_smi_memory_used_bytes": lambda g: 4e9 if g.util else 4e6,
+        },
+        lambda g: f'uuid="{g.uuid.removeprefix("GPU-")}"',
+    )
+    world.both(world.section(second, body, job="nge", namespace="monitoring", node="n-1", port=9835))
+    return world
+
+
+@healthy
+def gke_device_plugin() -> World:
+    world = one_node()
+    plugin = world.exporter(
+        "n-1", image="gke.gcr.io/nvidia-gpu-device-plugin@sha256:1", namespace="kube-system", owner="nvidia-gpu-device-plugin"
+    )
+
+    def held(g: Gpu) -> str:
+        return f'namespace="ml",pod="a-1",container="main",make="nvidia",accelerator_id="{g.uuid}",model="NVIDIA L4"'
+
+    body = lines_of([BUSY], {"duty_cycle": DCGM["DCGM_FI_DEV_GPU_UTIL"], "memory_used": lambda g: 4e9}, held)
+    body += lines_of(
+        [BUSY, IDLE],
+        {"duty_cycle_gpu_node": DCGM["DCGM_FI_DEV_GPU_UTIL"], "memory_used_gpu_node": lambda g: 4e9 if g.util else 4e6},
+        lambda g: f'make="nvidia",accelerator_id="{g.uuid}",model="NVIDIA L4"',
+    )
+    world.both(world.section(plugin, body, job="gke-gpu", namespace="kube-system", node="n-1", port=2112))
+    return world
+
+
+@healthy
+def intel_xpumanager_with_its_own_pod_labels() -> World:
+    world = World()
+    world.node("n-1", 2, "gpu.intel.com/i915")
+    world.pod("a-1", "n-1", {"gpu.intel.com/i915": 1}, owner="StatefulSet/a")
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+    body = lines_of(
+        [BUSY, IDLE],
+        {"xpum_engine_ratio": lambda g: g.util / 100, "xpum_power_watts": DCGM["DCGM_FI_DEV_POWER_USAGE"]},
+        lambda g: (
+            f'uuid="{g.uuid}",dev_name="Intel Data Center GPU Max 1550",pci_bdf="0000:3{g.index}:00.0",dev_file="card{g.index}"'
+            + g.of_pod("kube_pod", "kube_namespace", "kube_container")
+        ),
+    )
+    exporter = world.exporter("n-1", image="intel/xpumanager:V1.2.40", namespace="monitoring", owner="xpum")
+    world.both(world.section(exporter, body, job="xpum", namespace="monitoring", node="n-1", port=29999))
+    return world
+
+
+@healthy
+def a_claim_under_dynamic_resource_allocation() -> World:
+    world = World()
+    world.node("n-1", 0)
+    world.pod("a-1", "n-1", 0, owner="StatefulSet/a", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "a-1-gpu"}]})
+    world.objects[-1]["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    world.objects[-1]["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "a-1-gpu"}]
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+    world.add(
+        "ResourceClaim", "a-1-gpu", "ml", {},
+        {"allocation": {"devices": {"results": [{"driver": "gpu.nvidia.com", "pool": "n-1", "device": "gpu-0", "request": "gpu"}]}}},
+    )  # fmt: skip
+    devices = [{"name": f"gpu-{g.index}", "attributes": {"uuid": {"string": g.uuid}, "type": {"string": "gpu"}}} for g in (BUSY, IDLE)]
+    world.add("ResourceSlice", "n-1-gpus", "", {"nodeName": "n-1", "driver": "gpu.nvidia.com", "pool": {"name": "n-1"}, "devices": devices})
+    for made in world.objects[-2:]:
+        made["apiVersion"] = "resource.k8s.io/v1"
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def triton_that_exports_the_device_it_holds() -> World:
+    world = one_node(gpus=1)
+    world.objects[1]["spec"]["containers"][0]["image"] = "nvcr.io/nvidia/tritonserver:25.05-py3"
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY]), node="n-1"))
+    body = f'nv_gpu_utilization{{gpu_uuid="{BUSY.uuid}"}} 0.7\nnv_gpu_power_usage{{gpu_uuid="{BUSY.uuid}"}} 271\n'
+    body += 'nv_inference_request_success{model="m",version="1"} 7\nnv_inference_count{model="m",version="1"} 7\n'
+    world.both(world.section("a-1", body, job="triton", namespace="ml", node="n-1", port=8002))
+    return world
+
+
+# ------------------------------------------------------------------------------------------------ pipelines
+
+
+def stored(body: str, **labels: str) -> str:
+    """Lines as a server stores them: target labels in each."""
+    extra = "".join(f',{k}="{v}"' for k, v in labels.items())
+    kept = []
+    for line in body.splitlines():
+        name = line.partition("{")[0]
+        if not line.startswith("#"):
+            line = line.replace('",namespace="', '",exported_namespace="').replace(',container="', ',exported_container="')
+            line = line.replace(',pod="', ',exported_pod="').replace("}", extra + "}", 1)
+        if line and name:
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+@healthy
+def federated_series_without_up() -> World:
+    world = one_node()
+    world.exporter("n-1")
+    where = {"job": "dcgm", "instance": "10.0.0.2:9400", "pod": "dcgm-n-1", "namespace": "gpu-operator", "container": "exporter"}
+    world.both(stored(dcgm("n-1", [BUSY, IDLE]), **where))
+    return world
+
+
+@healthy
+def a_pair_of_servers_with_a_replica_label() -> World:
+    world = one_node()
+    world.exporter("n-1")
+    where = {"job": "dcgm", "instance": "10.0.0.2:9400", "pod": "dcgm-n-1", "namespace": "gpu-operator", "container": "exporter"}
+    body = dcgm("n-1", [BUSY, IDLE])
+    world.both(*(stored(body, **where, prometheus="monitoring/k8s", prometheus_replica=f"prometheus-k8s-{n}") for n in range(2)))
+    return world
+
+
+# ------------------------------------------------------------------------------------------------ what happens every day
+
+
+@healthy
+def the_exporter_was_rolled() -> World:
+    world = one_node()
+    world.before(world.section("dcgm-n-1-old", dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    world.now(world.section(world.exporter("n-1", "dcgm-n-1-new", since=JUST_NOW), dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def workload_pods_were_replaced_and_jobs_finished() -> World:
+    world = World()
+    world.node("n-1")
+    world.pod("train-abc12", "n-1", owner="Job/train", since=JUST_NOW)
+    world.pod("done-xyz98", "n-1", owner="Job/done", phase="Succeeded", ended="2026-11-03T11:30:00Z")
+    world.add("Job", "train", "ml", {"template": {}})
+    exporter = world.exporter("n-1")
+    gpu0, gpu1 = uuid("n-1", 0), uuid("n-1", 1)
+    world.before(world.section(exporter, dcgm("n-1", [Gpu(0, gpu0, 80, "ml/done-xyz98"), Gpu(1, gpu1)]), node="n-1"))
+    world.now(world.section(exporter, dcgm("n-1", [Gpu(0, gpu0), Gpu(1, gpu1, 90, "ml/train-abc12")]), node="n-1"))
+    return world
+
+
+@healthy
+def a_node_was_added_and_another_one_removed() -> World:
+    world = fleet(1)
+    gone = World()
+    world.before(gone.section("dcgm-n-9", dcgm("n-9", [Gpu(0, uuid("n-9", 0)), Gpu(1, uuid("n-9", 1))]), node="n-9"))
+    world.node("n-3", creationTimestamp=JUST_NOW)
+    new = world.exporter("n-3", since=JUST_NOW)
+    world.now(world.section(new, dcgm("n-3", [Gpu(0, uuid("n-3", 0)), Gpu(1, uuid("n-3", 1))]), node="n-3"))
+    return world
+
+
+@healthy
+def a_spot_node_was_replaced_with_its_pods() -> World:
+    world = World()
+    world.node("n-2", creationTimestamp=JUST_NOW)
+    world.pod("a-1", "n-2", owner="StatefulSet/a", since=JUST_NOW)
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+    old = World()
+    world.before(old.section("dcgm-n-1", dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    exporter = world.exporter("n-2", since=JUST_NOW)
+    world.now(world.section(exporter, dcgm("n-2", [Gpu(0, uuid("n-2", 0), 66, "ml/a-1"), Gpu(1, uuid("n-2", 1))]), node="n-2"))
+    return world
+
+
+@healthy
+def the_namespace_of_the_workload_was_renamed() -> World:
+    world = World()
+    world.node("n-1")
+    world.pod("a-1", "n-1", namespace="research", owner="StatefulSet/a", since=JUST_NOW)
+    world.add("StatefulSet", "a", "research", {"replicas": 1})
+    exporter = world.exporter("n-1")
+    world.before(world.section(exporter, dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    world.now(world.section(exporter, dcgm("n-1", [Gpu(0, BUSY.uuid, 70, "research/a-1"), IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def a_node_was_split_into_mig_instances() -> World:
+    world = World()
+    world.node("n-1", 2, "nvidia.com/mig-3g.40gb", labels={"nvidia.com/mig.strategy": "mixed"})
+    world.pod("a-1", "n-1", {"nvidia.com/mig-3g.40gb": 1}, owner="StatefulSet/a", since=JUST_NOW)
+    world.add("StatefulSet", "a", "ml", {"replicas": 1})
+    world.before(world.section("dcgm-n-1-old", dcgm("n-1", [Gpu(0, BUSY.uuid, 50, "ml/a-1")]), node="n-1"))
+    split = [Gpu(0, BUSY.uuid, 50, "ml/a-1", ("3g.40gb", "1")), Gpu(0, BUSY.uuid, 0, "", ("3g.40gb", "2"))]
+    world.now(world.section(world.exporter("n-1", since=JUST_NOW), dcgm("n-1", split, DCGM_MIG), node="n-1"))
+    return world
+
+
+@healthy
+def a_cordoned_node_whose_exporter_is_down() -> World:
+    world = fleet(1)
+    world.node("n-2", spec={"unschedulable": True})
+    exporter = world.exporter("n-2")
+    body = dcgm("n-2", [Gpu(0, uuid("n-2", 0)), Gpu(1, uuid("n-2", 1))])
+    world.before(world.section(exporter, body, node="n-2"))
+    world.now(world.section(exporter, "", node="n-2", up="0", error="connect: connection refused"))
+    return world
+
+
+@healthy
+def a_node_in_a_driver_upgrade_offers_nothing() -> World:
+    world = fleet(1)
+    world.node("n-2", offered=0, labels={"nvidia.com/gpu-driver-upgrade-state": "pod-restart-required"})
+    world.before(World().section("dcgm-n-2", dcgm("n-2", [Gpu(0, uuid("n-2", 0)), Gpu(1, uuid("n-2", 1))]), node="n-2"))
+    return world
+
+
+VLLM = """# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{model_name="m",engine="0"} 3
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{model_name="m",engine="0"} 0
+# TYPE vllm:request_success_total counter
+vllm:request_success_total{model_name="m",engine="0",finished_reason="stop"} 41
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{model_name="m",engine="0",le="0.5"} 40
+vllm:time_to_first_token_seconds_bucket{model_name="m",engine="0",le="+Inf"} 41
+vllm:time_to_first_token_seconds_sum{model_name="m",engine="0"} 12
+vllm:time_to_first_token_seconds_count{model_name="m",engine="0"} 41
+"""
+
+
+@healthy
+def a_service_that_was_scaled_to_zero() -> World:
+    world = fleet(1)
+    world.add(
+        "Deployment",
+        "llm",
+        "serving",
+        {"replicas": 0, "template": {"spec": {"containers": [{"name": "main", "image": "vllm/vllm-openai:v0.10"}]}}},
+    )
+    world.before(world.section("llm-6c8d9f7b5-x2x4z", VLLM, job="vllm", namespace="serving", port=8000))
+    world.alert("LlmQueue", "vllm:num_requests_waiting > 10")
+    return world
+
+
+@healthy
+def a_service_that_was_scaled_down_and_rolled() -> World:
+    world = fleet(1)
+    world.add(
+        "Deployment",
+        "llm",
+        "serving",
+        {"replicas": 1, "template": {"spec": {"containers": [{"name": "main", "image": "vllm/vllm-openai:v0.10"}]}}},
+    )
+    world.pod("llm-7d9f8c6b54-aaaaa", "n-1", 0, "serving", owner="ReplicaSet/llm-7d9f8c6b54", since=JUST_NOW)
+    world.add(
+        "ReplicaSet",
+        "llm-7d9f8c6b54",
+        "serving",
+        {"replicas": 1},
+        ownerReferences=[{"kind": "Deployment", "name": "llm", "uid": "u", "controller": True}],
+    )
+    for name in ("llm-6c8d9f7b5-x2x4z", "llm-6c8d9f7b5-q9q8w"):
+        world.before(world.section(name, VLLM, job="vllm", namespace="serving", port=8000))
+    world.now(world.section("llm-7d9f8c6b54-aaaaa", VLLM, job="vllm", namespace="serving", port=8000))
+    world.alert("LlmQueue", "vllm:num_requests_waiting > 10")
+    return world
+
+
+@healthy
+def kube_state_metrics_shows_no_rows_for_what_is_not() -> World:
+    world = fleet(1)
+    world.pod("ksm-0", "n-1", 0, "monitoring", owner="StatefulSet/ksm", image="registry.k8s.io/kube-state-metrics:v2.20.0")
+    world.add("StatefulSet", "ksm", "monitoring", {"replicas": 1})
+    info = 'kube_pod_info{namespace="ml",pod="a-1",uid="u",node="n-1"} 1\n'
+    rare = 'kube_pod_container_status_terminated_reason{namespace="ml",pod="b-1",container="main",reason="OOMKilled"} 1\n'
+    where = {"job": "kube-state-metrics", "honor": "true", "namespace": "monitoring", "port": "8080"}
+    world.before(world.section("ksm-0", info + rare, job=where["job"], honor="true", namespace="monitoring", port=8080))
+    world.now(world.section("ksm-0", info, job=where["job"], honor="true", namespace="monitoring", port=8080))
+    world.alert("OutOfMemory", 'kube_pod_container_status_terminated_reason{reason="OOMKilled"} == 1')
+    return world
+
+
+@healthy
+def no_xid_has_happened_since_the_restart() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1", since=JUST_NOW)
+    xid = f'DCGM_FI_DEV_XID_ERRORS{{gpu="0",UUID="{BUSY.uuid}",device="nvidia0",modelName="NVIDIA A100-SXM4-80GB",Hostname="n-1"}} 0\n'
+    world.before(world.section(exporter, dcgm("n-1", [BUSY, IDLE]) + xid, node="n-1"))
+    world.now(world.section(exporter, dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    world.alert("Xid", "DCGM_FI_DEV_XID_ERRORS > 0")
+    return world
+
+
+@healthy
+def the_metrics_server_was_restarted() -> World:
+    world = fleet(1)
+    own = "prometheus_config_last_reload_successful 1\nprometheus_tsdb_wal_corruptions_total 0\nprocess_start_time_seconds {}\n"
+    world.pod("prometheus-0", "n-1", 0, "monitoring", owner="StatefulSet/prometheus")
+    world.add("StatefulSet", "prometheus", "monitoring", {"replicas": 1})
+    for into, started in ((world.before, 1793000000), (world.now, 1793706000)):
+        into(world.section("prometheus-0", own.format(started), job="prometheus", namespace="monitoring", port=9090))
+    return world
+
+
+@healthy
+def a_pod_that_ended_a_moment_ago_is_still_named() -> World:
+    world = World()
+    world.node("n-1")
+    world.pod("done-1", "n-1", owner="Job/done", phase="Succeeded", ended="2026-11-03T11:59:30Z")
+    exporter = world.exporter("n-1")
+    world.both(world.section(exporter, dcgm("n-1", [Gpu(0, BUSY.uuid, 70, "ml/done-1"), IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def several_pods_behind_a_pod_monitor() -> World:
+    return fleet(3, job="gpu-operator/dcgm")
+
+
+assert BEFORE < NOW
+assert LONG_AGO < BEFORE
