@@ -10,10 +10,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
-from functions.checks._gap_world import Part, World, finding, short
-from functions.contract.findings import Evidence, Finding, Severity, Subject
+from functions.checks._gap_world import Part, World, duration, finding, short
+from functions.contract.findings import Evidence, Finding, Severity, Subject, Unjudged
 from functions.contract.rules import Rule
-from functions.contract.telemetry import PipelineSample
+from functions.contract.telemetry import MetricSchema, PipelineSample
 from functions.knowledge.pipeline import Figure, Pipeline, load_pipeline
 
 
@@ -33,6 +33,45 @@ def judge_pipeline(world: World, samples: Iterable[PipelineSample], told: frozen
         if ill and figure.code not in told:
             part.findings.append(_finding(world, server, figure, ill))
     return part
+
+
+def judge_counters(
+    world: World, samples: Iterable[PipelineSample], now: Iterable[MetricSchema], before: Iterable[MetricSchema] | None, told: frozenset[str]
+) -> Part:
+    """Judge counters of which no rate is known (one scrape in the window) by what they counted since the baseline."""
+    part, figures = Part(), load_pipeline().figures
+    rated = {sample.metric for sample in samples}
+    earlier = {(row.job, row.name): row for row in before or ()}
+    start = world.windows.baseline
+    for row in now:
+        figure = figures.get(row.name)
+        if figure is None or figure.metric in rated or not figure.metric.endswith("_total") or not row.high or figure.code in told:
+            continue
+        was = earlier.get((row.job, row.name))
+        if start is None or was is None or was.high is None:
+            why = f"{figure.what}: {row.high:g} since the server started; one scrape does not tell when"
+            part.unjudged.append(Unjudged(Subject(metric=row.name, job=row.job), why))
+            continue
+        part.judged += 1
+        counted = row.high - was.high if row.high >= was.high else row.high  # a restart begins at 0
+        seconds = (world.windows.current - start).total_seconds()
+        if counted / seconds > (figure.above or 0):
+            part.findings.append(_counted(world, figure, row.job, counted, seconds))
+    return part
+
+
+def _counted(world: World, figure: Figure, job: str, counted: float, seconds: float) -> Finding:
+    return finding(
+        figure.code,
+        Subject(metric=figure.metric, job=job),
+        f"{job}: {figure.title}",
+        observed=f"{figure.what}: {counted:g} more than {duration(seconds)} before",
+        expected=f"{figure.what}: none",
+        hint=figure.todo,
+        severity=figure.severity,
+        verdict=figure.verdict,
+        evidence=[Evidence("prometheus", f'increase({figure.metric}{{job="{job}"}}[{seconds:.0f}s])', f"{counted:g}", world.at)],
+    )
 
 
 def _ill(pipeline: Pipeline, figure: Figure, sample: PipelineSample, others: dict[tuple[str, str], list[PipelineSample]]) -> float | None:

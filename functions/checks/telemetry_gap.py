@@ -13,7 +13,7 @@ from dataclasses import replace
 from functions.checks._gap_codes import CODES
 from functions.checks._gap_coverage import judge_coverage
 from functions.checks._gap_lost import Losses, judge_lost
-from functions.checks._gap_pipeline import judge_pipeline, judge_rule_health
+from functions.checks._gap_pipeline import judge_counters, judge_pipeline, judge_rule_health
 from functions.checks._gap_required import Demand, judge_required
 from functions.checks._gap_rules import Blindness, judge_rules
 from functions.checks._gap_targets import judge_targets
@@ -136,6 +136,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     whole.add(judge_frozen(world, scrapes, known(standstill) or (), known(readings), coded))
     told = frozenset(f.code.partition("/")[2] for f in scrapes.part.findings)
     whole.add(judge_pipeline(world, known(pipeline) or (), told))
+    whole.add(judge_counters(world, known(pipeline) or (), now or (), before, told))
     whole.add(judge_rule_health(world, held_rules))
     series = watched.world(seen, what.losses, policy, knowledge, jobs)
     whole.add(judge_rules(Blindness(world, scrapes, what.found, watched, series)))
