@@ -127,6 +127,12 @@ def _job_gone(losses: Losses, job: str, families: Mapping[str, Family], part: Pa
     if elsewhere:
         observed += f"; the same names live on in job {', '.join(elsewhere)}"
     impacts = losses.users.of((stored for name in names for stored in families[name].names), frozenset({job}))
+    if any(other not in losses.succession.before for other in elsewhere):
+        # the job has another name and lost nothing; only who asks for the old name is hit
+        impacts = tuple(i for i in impacts if f'"{job}"' in i.expr)
+        if not impacts:
+            part.judged += 1
+            return
     part.findings.append(
         losses.users.weigh(
             finding(

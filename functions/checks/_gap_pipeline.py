@@ -36,7 +36,11 @@ def judge_pipeline(world: World, samples: Iterable[PipelineSample], told: frozen
 
 
 def judge_counters(
-    world: World, samples: Iterable[PipelineSample], now: Iterable[MetricSchema], before: Iterable[MetricSchema] | None, told: frozenset[str]
+    world: World,
+    samples: Iterable[PipelineSample],
+    now: Iterable[MetricSchema],
+    before: Iterable[MetricSchema] | None,
+    told: frozenset[str],
 ) -> Part:
     """Judge counters of which no rate is known (one scrape in the window) by what they counted since the baseline."""
     part, figures = Part(), load_pipeline().figures

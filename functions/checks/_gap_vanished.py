@@ -43,10 +43,16 @@ def judge_vanished(world: World, scrapes: Scrapes) -> None:
             scrapes.part.unjudged.append(Unjudged(Subject(job=job), "its targets are gone, and the Pods are not known"))
         return
     covered = {(t.job, pod.uid or pod.name) for t in world.target_list if (pod := world.pod_of(t))}
+    earlier_jobs = {t.job for t in world.before_list}
+    moved = {pod for job, pod in covered if job not in earlier_jobs}  # a job that is new scrapes them: only its name changed
+    stored = {(s.job, s.target_namespace, s.target_pod) for s in world.device_list or () if s.target_pod}
     for job, workloads in _scraped_workloads(world).items():
         scraped_now = any(t.job == job for t in world.target_list)
         for pod in world.pod_list:
-            if (pod.namespace, pod.workload) not in workloads or (job, pod.uid or pod.name) in covered:
+            uid = pod.uid or pod.name
+            if (pod.namespace, pod.workload) not in workloads or (job, uid) in covered:
+                continue
+            if (job, pod.namespace, pod.name) in stored or (not scraped_now and uid in moved):
                 continue
             if pod.phase != "Running" or not pod.ready or pod.deleted_at or world.young(pod.started_at or pod.created_at):
                 continue

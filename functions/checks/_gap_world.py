@@ -10,11 +10,12 @@ import fnmatch
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from functions.checks._clusters import own
 from functions.contract.cluster import Node, Pod, Workload
 from functions.contract.facts import Fact, Known, Missing, Why, Windows
 from functions.contract.findings import Evidence, Finding, Severity, Subject, Unjudged, Verdict
@@ -212,6 +213,8 @@ class World:
             return f"its driver is being upgraded ({state})"
         if any(node.capacity.values()) and not any(node.allocatable.get(r, 0) for r in node.capacity):
             return "none of its devices is offered (allocatable 0)"
+        if leaving := [t.key for t in node.taints if t.key in self.knowledge.mapping.leaving_taints]:
+            return f"it is being taken away ({leaving[0]})"
         marks = self.policy.planned
         marked = [m for m in marks.labels if _marked(node.labels, m)] + [m for m in marks.annotations if _marked(node.annotations, m)]
         marked += [t.key for t in node.taints if t.key in marks.taints]
@@ -247,6 +250,25 @@ class World:
             if name.startswith(f"{w.name}-") and _SUFFIX[w.kind].fullmatch(name[len(w.name) + 1 :])
         ]
         return max(made, key=lambda w: len(w.name), default=None)
+
+
+def of_cluster(world: World, cluster: str) -> tuple[World, tuple[Unjudged, ...]]:
+    """The same less what a store that is shared holds of other clusters."""
+    labels = world.knowledge.devices.clusters
+    devices, unsure = own(world.device_list or (), lambda s: s.labels, lambda s: s.node in world.nodes, labels, cluster)
+    targets, _ = own(world.target_list or (), lambda t: t.labels, lambda t: world.node_of(t) in world.nodes, labels, cluster)
+    before, _ = own(world.before_list or (), lambda t: t.labels, lambda t: world.node_of(t) in world.nodes, labels, cluster)
+    if (devices, targets, before) == (world.device_list or (), world.target_list or (), world.before_list or ()):
+        return world, unsure
+    return (
+        replace(
+            world,
+            device_list=None if world.device_list is None else devices,
+            target_list=None if world.target_list is None else targets,
+            before_list=None if world.before_list is None else before,
+        ),
+        unsure,
+    )
 
 
 def _host(instance: str) -> str:

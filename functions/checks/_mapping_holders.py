@@ -109,12 +109,14 @@ def _judge_pod(world: World, pod: Pod, names: Names, claims: Claims, spare: dict
 
 
 def planned(world: World, name: str) -> bool:
-    """Whether absence on the node is planned, or its Pods can't be believed: maintenance, driver upgrade, not ready."""
+    """Whether absence on the node is planned: maintenance, driver upgrade, a node that is being taken away."""
     node = world.nodes.get(name)
     if node is None:
         return False
     upgrade = world.rules.driver_upgrade
-    if not node.ready or node.labels.get(upgrade.label, "") not in upgrade.calm:
+    if any(t.key in world.rules.leaving_taints for t in node.taints):
+        return True
+    if node.labels.get(upgrade.label, "") not in upgrade.calm:
         return True
     if node.unschedulable and name not in world.on_node:
         return True
@@ -132,8 +134,10 @@ def _marked(values: Mapping[str, str], mark: str) -> bool:
 
 
 def _explained(world: World, pod: Pod, spare: dict[str, int]) -> str:
-    """Why another finding speaks for this Pod's absence; "" where none does."""
+    """Why another finding speaks for this Pod's absence, or why it can't be told; "" where neither is."""
     node = pod.node
+    if (found := world.nodes.get(node)) and not found.ready:
+        return f"node {node} is not ready: what is said of its Pods is old"
     if down := world.down.get(node):
         return f"the target {down} of its node is down: see telemetry-gap/target-down"
     here = world.on_node.get(node, ())
@@ -228,6 +232,8 @@ def _unattributed(world: World, device: Device, names: Names, holders: Holders) 
     if device.parent or device.busy is not True or any(n.pod for n in device.names):
         return None
     if device.node not in world.nodes or holders.waiting.get(device.node) or planned(world, device.node):
+        return None
+    if not world.nodes[device.node].ready:
         return None
     if _recently_ended(world, device.node):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from functions.checks._clusters import own
 from functions.checks._mapping_codes import CODES
 from functions.checks._mapping_holders import Claims, Holders, judge_holders
 from functions.checks._mapping_identity import judge_identity
@@ -41,6 +42,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     policy: Policy,
     knowledge: Knowledge,
     windows: Windows,
+    cluster: str,
 ) -> Judgement:
     """Devices against Pods in both directions, then identities and values."""
     known_targets = targets.value if isinstance(targets, Known) else None
@@ -48,7 +50,9 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     if isinstance(readings, Known):
         readings = replace(readings, value=tuple(sorted(readings.value, key=lambda r: (r.concept, r.metric, order(r.source)))))
     values = readings.value if isinstance(readings, Known) else ()
-    series = tuple(sorted(current_series(devices, known_targets), key=order))
+    names_here = frozenset(n.name for n in nodes)
+    ours, others = own(devices, lambda s: s.labels, lambda s: s.node in names_here, knowledge.devices.clusters, cluster)
+    series = tuple(sorted(current_series(ours, known_targets), key=order))
     uuids = uuids_by_index(series)
     exporters = find_exporters([*series, *before], pods, knowledge.devices)
     names = names_of(series, before, exporters)
@@ -73,7 +77,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     return Judgement(
         findings=(*named.findings, *held.findings, *identity, *counted, *required),
         judged=named.judged + held.judged,
-        unjudged=(*named.unjudged, *held.unjudged, *foreign, *uncounted, *unread),
+        unjudged=(*others, *named.unjudged, *held.unjudged, *foreign, *uncounted, *unread),
         proven=_proven(world, named, held),
     )
 

@@ -19,7 +19,7 @@ from functions.checks._gap_rules import Blindness, judge_rules
 from functions.checks._gap_targets import judge_targets
 from functions.checks._gap_values import judge_frozen, judge_sentinels
 from functions.checks._gap_vanished import Scrapes
-from functions.checks._gap_world import Part, World, known, unjudged
+from functions.checks._gap_world import Part, World, known, of_cluster, unjudged
 from functions.checks._impact_facts import Watched
 from functions.checks._rename_changes import Changed, Seen, changed
 from functions.checks._rename_families import families
@@ -81,6 +81,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     knowledge: Knowledge,
     windows: Windows,
     scope: Scope,
+    cluster: str,
 ) -> Judgement:
     """Each part judges what its facts allow; a missing fact leaves its own question unjudged, never green."""
     world = World(
@@ -95,6 +96,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
         device_list=known(devices),
         earlier_pods=known(pods_before) or (),
     )
+    world, others = of_cluster(world, cluster)
     held_bodies = known(bodies) or ()
     held_rules = known(rules) or ()
     # an empty selector says nothing where nobody knows which names and labels there are
@@ -103,7 +105,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     seen = Seen(now or (), before or (), targets, targets_before, partial_losses, label_values, label_values_before)
     what = changed(seen, knowledge, policy) if now is not None and before is not None else Changed(Succession())
     users = watched.users(NO_CHANGES)
-    whole = Part()
+    whole = Part(unjudged=list(others))
     for fact, part, quiet in (
         (targets, "targets", ()),
         (schema, "names that are stored", ()),

@@ -54,7 +54,7 @@ def names(knowledge: Knowledge, policy: Policy) -> Names:
     return Names(
         devices=Matcher("__name__", "=~", devices.pattern_for(policy)),
         one_device=tuple(Matcher(label, "=", "") for label in devices.other_entities),
-        by=tuple(dict.fromkeys(["job", "instance", *roles, *devices.target_node, *devices.server_replicas])),
+        by=tuple(dict.fromkeys(["job", "instance", *roles, *devices.target_node, *devices.server_replicas, *devices.clusters])),
         read=read,
         signals=frozenset(n for name in stored for n in (*_counted(name), f"{name}_count", f"{name}_bucket")),
     )

@@ -72,6 +72,7 @@ class DeviceKnowledge(BaseModel):
     target_node_rows: tuple[Label, ...] = Field(alias="target_node")
     other_entity_rows: tuple[Label, ...] = Field(alias="other_entities")
     server_replica_rows: tuple[Label, ...] = Field(alias="server_replicas")
+    cluster_rows: tuple[Label, ...] = Field(alias="clusters")
     whole_device: tuple[Whole, ...]
     metrics: tuple[Metric, ...]
     resources: tuple[Resource, ...]
@@ -91,6 +92,11 @@ class DeviceKnowledge(BaseModel):
     def server_replicas(self) -> tuple[str, ...]:
         """Labels that tell apart the servers which stored a series, and nothing else about it."""
         return tuple(row.label for row in self.server_replica_rows)
+
+    @cached_property
+    def clusters(self) -> tuple[str, ...]:
+        """Labels that name the cluster of a series."""
+        return tuple(row.label for row in self.cluster_rows)
 
     @cached_property
     def target_node(self) -> tuple[str, ...]:

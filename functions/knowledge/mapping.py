@@ -51,6 +51,10 @@ class Image(_Row):
     part: str
 
 
+class Taint(_Row):
+    taint: str
+
+
 class Upgrade(_Row):
     label: str
     calm: tuple[str, ...]
@@ -82,11 +86,17 @@ class MappingKnowledge(BaseModel):
     infrastructure_namespace_rows: tuple[Namespace, ...] = Field(alias="infrastructure_namespaces")
     infrastructure_image_rows: tuple[Image, ...] = Field(alias="infrastructure_images")
     driver_upgrade: Upgrade
+    leaving_taint_rows: tuple[Taint, ...] = Field(alias="leaving_taints")
     remedies: tuple[Remedy, ...]
 
     @cached_property
     def replica_labels(self) -> tuple[str, ...]:
         return tuple(row.label for row in self.replica_label_rows)
+
+    @cached_property
+    def leaving_taints(self) -> frozenset[str]:
+        """Taints of nodes that are being taken away."""
+        return frozenset(row.taint for row in self.leaving_taint_rows)
 
     @cached_property
     def product_labels(self) -> tuple[str, ...]:

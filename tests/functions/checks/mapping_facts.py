@@ -111,7 +111,7 @@ def judge(*, policy: Policy | None = None, **facts: Any) -> CheckResult:
         facts.setdefault(name, value)
     facts["pods"] = (exporter("dcgm-n-1", "n-1"), exporter("dcgm-n-2", "n-2"), *facts.get("pods", ()))
     given = {name: value if hasattr(value, "detail") else known(value) for name, value in facts.items()}
-    settings = {"policy": policy or Policy(), "knowledge": load()}
+    settings = {"policy": policy or Policy(), "knowledge": load(), "cluster": "lab"}
     return base.run(CHECK, Facts(Windows(None, NOW), **given), settings)
 
 

@@ -47,7 +47,7 @@ def test_a_device_that_names_its_pod_passes_and_says_what_was_proven() -> None:
 
 def test_without_devices_pods_or_nodes_nothing_is_known() -> None:
     facts = Facts(Windows(None, NOW), pods=known(()), nodes=known(()))
-    result = base.run(CHECK, facts, {"policy": Policy(), "knowledge": load()})
+    result = base.run(CHECK, facts, {"policy": Policy(), "knowledge": load(), "cluster": "lab"})
     assert result.verdict is Verdict.UNKNOWN
     assert result.missing[0].fact == "devices"
     assert {m.fact for m in result.missing} == set(CHECK.needs) - {"pods", "nodes"}
@@ -113,7 +113,7 @@ def test_a_device_that_is_not_shown_may_be_the_pods_own() -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [{"ready": False}, {"labels": {"nvidia.com/gpu-driver-upgrade-state": "pod-restart-required"}}, {"labels": {"maintenance": "yes"}}],
+    [{"labels": {"nvidia.com/gpu-driver-upgrade-state": "pod-restart-required"}}, {"labels": {"maintenance": "yes"}}],
 )
 def test_planned_absence_is_no_failure(more: dict[str, object]) -> None:
     policy = Policy.model_validate({"planned": {"labels": ["maintenance=yes"]}})
@@ -121,6 +121,13 @@ def test_planned_absence_is_no_failure(more: dict[str, object]) -> None:
     result = judge(policy=policy, nodes=nodes, pods=(pod("a-0"), pod("b-0", "n-2")), devices=(series(A, name="a-0"), series(B, "n-2")))
     passes(result)
     assert "planned" in result.summary
+
+
+def test_pods_of_a_node_that_is_not_ready_cannot_be_judged() -> None:
+    nodes = (node("n-1"), node("n-2", ready=False))
+    result = judge(nodes=nodes, pods=(pod("a-0"), pod("b-0", "n-2")), devices=(series(A, name="a-0"), series(B, "n-2")))
+    assert result.verdict is Verdict.UNKNOWN
+    assert "not ready" in result.unjudged[0].why
 
 
 def test_a_cordoned_node_whose_series_name_their_pods_is_judged() -> None:

@@ -52,7 +52,7 @@ def test_every_code_is_documented() -> None:
 
 
 def test_without_any_fact_nothing_is_green() -> None:
-    result = base.run(CHECK, Facts(Windows(None, NOW)), {"policy": Policy(), "knowledge": load(), "scope": Scope()})
+    result = base.run(CHECK, Facts(Windows(None, NOW)), {"policy": Policy(), "knowledge": load(), "scope": Scope(), "cluster": "lab"})
     assert result.verdict is Verdict.UNKNOWN
     assert not result.findings
 

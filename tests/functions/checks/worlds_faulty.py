@@ -548,4 +548,38 @@ def scraped_before_and_federated_now() -> World:
     return world
 
 
+@case("a PodMonitor in the place of a ServiceMonitor: the job has another name", telemetry_gap="pass", label_mapping="pass")
+def a_job_got_another_name_and_lost_nothing() -> World:
+    world = fleet(2)
+    world.bodies["after"] = fleet(2, job="gpu-operator/dcgm").bodies["after"]
+    return world
+
+
+@case("the same, and an alert asks for the old name", ("telemetry-gap/went-silent", {"job": "dcgm"}), label_mapping="pass")
+def a_job_got_another_name_and_an_alert_asks_for_the_old_one() -> World:
+    world = fleet(2)
+    world.bodies["after"] = fleet(2, job="gpu-operator/dcgm").bodies["after"]
+    world.alert("GpuHot", 'DCGM_FI_DEV_GPU_TEMP{job="dcgm"} > 85')
+    return world
+
+
+@case("a node that stopped answering", ("telemetry-gap/target-down", N2), label_mapping="unknown")
+def a_node_is_not_ready_and_its_pods_are_unknown() -> World:
+    world = fleet(1)
+    world.node("n-2", ready=False)
+    exporter = world.exporter("n-2")
+    world.pod("b-1", "n-2", owner="StatefulSet/b")
+    world.before(world.section(exporter, dcgm("n-2", [Gpu(0, uuid("n-2", 0), 60, "ml/b-1"), Gpu(1, uuid("n-2", 1))]), node="n-2"))
+    world.now(world.section(exporter, "", node="n-2", up="0", error="context deadline exceeded"))
+    return world
+
+
+@case("machines outside the cluster in the same server", label_mapping="unknown", telemetry_gap="pass", metric_rename="pass")
+def a_machine_outside_the_cluster_is_nobodys_fault() -> World:
+    world = fleet(1)
+    body = dcgm("slurm-01", [Gpu(0, "GPU-77777777-0000-4000-8000-000000000000", 90)])
+    world.both(f'# TARGET job="slurm" instance="slurm-01:9400" honor_labels="false"\n{body}')
+    return world
+
+
 assert BEFORE < JUST_NOW < NOW

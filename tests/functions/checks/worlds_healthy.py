@@ -481,5 +481,185 @@ def several_pods_behind_a_pod_monitor() -> World:
     return fleet(3, job="gpu-operator/dcgm")
 
 
+# ------------------------------------------------------------------------------------------------ names and addresses
+
+
+@healthy
+def nodes_with_domain_names_and_short_hosts() -> World:
+    world = World()
+    name = "ip-10-1-2-3.eu.compute.internal"
+    world.node(name)
+    world.pod("a-1", name, owner="StatefulSet/a")
+    world.both(world.section(world.exporter(name), dcgm("ip-10-1-2-3", [BUSY, IDLE])))
+    return world
+
+
+@healthy
+def hosts_in_upper_case() -> World:
+    world = one_node()
+    world.both(world.section(world.exporter("n-1"), dcgm("N-1", [BUSY, IDLE])))
+    return world
+
+
+@healthy
+def an_exporter_in_the_hosts_network_beside_others() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1")
+    world.ips[exporter] = "192.168.0.1"
+    world.pod("node-exporter-x", "n-1", 0, "monitoring", owner="DaemonSet/node-exporter")
+    for made in world.objects:
+        if made["metadata"]["name"] in (exporter, "node-exporter-x") and made["kind"] == "Pod":
+            made["status"]["podIP"] = "192.168.0.1"
+    world.both(f'# TARGET job="dcgm" instance="192.168.0.1:9400" honor_labels="false"\n{dcgm("n-1", [BUSY, IDLE])}')
+    return world
+
+
+@healthy
+def the_instance_became_the_name_of_the_node() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1")
+    section = world.section(exporter, dcgm("n-1", [BUSY, IDLE]), node="n-1")
+    world.before(section)
+    world.now(section.replace(f'instance="{world.ips[exporter]}:9400"', 'instance="n-1"'))
+    return world
+
+
+@healthy
+def a_store_that_holds_another_cluster_as_well() -> World:
+    world = one_node()
+    world.exporter("n-1")
+    where = {"job": "dcgm", "namespace": "gpu-operator", "container": "exporter"}
+    ours = stored(dcgm("n-1", [BUSY, IDLE]), **where, instance="10.0.0.2:9400", pod="dcgm-n-1", cluster="lab")
+    theirs = [Gpu(0, uuid("x-1", 0), 50, "prod/z-0")]
+    world.both(ours + stored(dcgm("x-1", theirs), **where, instance="10.9.9.9:9400", pod="dcgm-x-1", cluster="prod"))
+    return world
+
+
+# ------------------------------------------------------------------------------------------------ sharing
+
+
+@healthy
+def time_sharing_as_gke_does_it() -> World:
+    world = World()
+    world.node("n-1", 4, labels={"cloud.google.com/gke-max-shared-clients-per-gpu": "4"})
+    world.pod("a-1", "n-1", owner="StatefulSet/a")
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY]), node="n-1"))
+    return world
+
+
+@healthy
+def mig_instances_that_are_shared_in_turn() -> World:
+    world = World()
+    labels = {"nvidia.com/mig-1g.10gb.replicas": "4", "nvidia.com/mig.strategy": "mixed"}
+    world.node("n-1", 8, "nvidia.com/mig-1g.10gb.shared", labels=labels)
+    world.pod("a-1", "n-1", {"nvidia.com/mig-1g.10gb.shared": 1}, owner="StatefulSet/a")
+    gpus = [Gpu(0, BUSY.uuid, 60, "ml/a-1", ("1g.10gb", "7")), Gpu(0, BUSY.uuid, 0, "", ("1g.10gb", "8"))]
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", gpus, DCGM_MIG), node="n-1"))
+    return world
+
+
+@healthy
+def a_fraction_behind_a_reservation_pod() -> World:
+    world = World()
+    world.node("n-1")
+    world.pod("gpu-reservation-n-1-abcde", "n-1", 1, "runai-reservation")
+    world.pod("frac-1", "n-1", 0, owner="Deployment/frac", annotations={"gpu-fraction": "0.5"})
+    held = Gpu(0, BUSY.uuid, 70, "runai-reservation/gpu-reservation-n-1-abcde")
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [held, IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def two_containers_with_a_device_each() -> World:
+    world = World()
+    world.node("n-1")
+    containers = world.pod("a-1", "n-1", owner="StatefulSet/a")["spec"]["containers"]
+    containers.append({**containers[0], "name": "side"})
+    gpus = [Gpu(0, BUSY.uuid, 70, "ml/a-1/main"), Gpu(1, IDLE.uuid, 70, "ml/a-1/side")]
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", gpus), node="n-1"))
+    return world
+
+
+@healthy
+def container_insights_of_aws() -> World:
+    world = one_node()
+    agent = world.exporter(
+        "n-1", image="public.ecr.aws/cloudwatch-agent/cloudwatch-agent:1", namespace="amazon-cloudwatch", owner="cwagent"
+    )
+    own = lambda g: f'NodeName="n-1",GpuDevice="nvidia{g.index}",UUID="{g.uuid}"'  # noqa: E731
+    node = {"node_gpu_utilization": DCGM["DCGM_FI_DEV_GPU_UTIL"], "node_gpu_power_draw": DCGM["DCGM_FI_DEV_POWER_USAGE"]}
+    body = lines_of([BUSY, IDLE], node, lambda g: f'Type="NodeGPU",{own(g)}')
+    named = f'{own(BUSY)},Namespace="ml",PodName="a-1"'
+    body += f'pod_gpu_utilization{{Type="PodGPU",{named}}} 70\n'
+    body += f'container_gpu_utilization{{Type="ContainerGPU",{named},ContainerName="main"}} 70\n'
+    world.both(world.section(agent, body, job="cw", namespace="amazon-cloudwatch", node="n-1"))
+    return world
+
+
+# ------------------------------------------------------------------------------------------------ more of every day
+
+
+@healthy
+def the_autoscaler_takes_a_node_away() -> World:
+    world = fleet(1)
+    world.node("n-2", spec={"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule", "value": "1"}]})
+    exporter = world.exporter("n-2")
+    world.before(world.section(exporter, dcgm("n-2", [Gpu(0, uuid("n-2", 0)), Gpu(1, uuid("n-2", 1))]), node="n-2"))
+    world.now(world.section(exporter, "", node="n-2", up="0", error="connection refused"))
+    return world
+
+
+@healthy
+def a_device_was_replaced() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1")
+    world.before(world.section(exporter, dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    world.now(world.section(exporter, dcgm("n-1", [BUSY, Gpu(1, "GPU-99999999-0000-4000-8000-000000000001")]), node="n-1"))
+    return world
+
+
+@healthy
+def the_driver_was_upgraded_and_a_label_added() -> World:
+    world = one_node()
+    old, new = (f',DCGM_FI_DRIVER_VERSION="{version}"' for version in ("550.54.14", "570.172.08"))
+    world.before(world.section("dcgm-n-1-old", dcgm("n-1", [BUSY, IDLE], more=old), node="n-1"))
+    body = dcgm("n-1", [BUSY, IDLE], more=f'{new},pci_bus_id="00000000:41:00.0"')
+    world.now(world.section(world.exporter("n-1", since=JUST_NOW), body, node="n-1"))
+    return world
+
+
+@healthy
+def an_engine_was_upgraded_and_tells_more_in_other_buckets() -> World:
+    world = fleet(1)
+    world.pod("llm-0", "n-1", 0, "serving", owner="StatefulSet/llm", since=JUST_NOW)
+    world.add("StatefulSet", "llm", "serving", {"replicas": 1})
+    more = '# TYPE vllm:prefix_cache_hits_total counter\nvllm:prefix_cache_hits_total{model_name="m",engine="0"} 3\n'
+    world.before(world.section("llm-0", VLLM, job="vllm", namespace="serving", port=8000))
+    world.now(world.section("llm-0", VLLM.replace('le="0.5"', 'le="0.75"') + more, job="vllm", namespace="serving", port=8000))
+    return world
+
+
+@healthy
+def a_pod_that_crashes_again_and_again_keeps_its_device() -> World:
+    world = one_node()
+    status = world.objects[1]["status"]
+    status["conditions"] = [{"type": "Ready", "status": "False"}]
+    status["containerStatuses"][0] |= {"ready": False, "restartCount": 12, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [Gpu(0, BUSY.uuid, 0, "ml/a-1"), IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def the_old_target_is_still_listed_halfway_through_a_rollout() -> World:
+    world = one_node()
+    world.before(world.section("dcgm-n-1-old", dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    new = world.exporter("n-1", since="2026-11-03T11:58:00Z")
+    world.now(
+        world.section("dcgm-n-1-old", "", node="n-1", up="0", error="connection refused"),
+        world.section(new, dcgm("n-1", [BUSY, IDLE]), node="n-1"),
+    )
+    return world
+
+
 assert BEFORE < NOW
 assert LONG_AGO < BEFORE
