@@ -21,13 +21,13 @@ from aiohttp.test_utils import TestServer
 
 from benchmarks.scale.fleet import Fleet
 from benchmarks.scale.objects import objects
+from benchmarks.scale.run import PATIENCE
 from tests.support.exporters import Exporters, exporters
 from tests.support.kubernetes import FakeKubernetes
 from tests.support.prometheus import Server, job, prometheus
 
 #: bodies that the exporters serve in turn, so that values move
 _BODIES = 2
-_PATIENCE = 600
 
 
 class Recorder:
@@ -93,7 +93,7 @@ async def cluster(fleet: Fleet, interval: float, binary: str = "") -> AsyncItera
             turning = asyncio.create_task(_turn(served, fleet, interval, after=False))
             try:
                 scrape = [job(name, served, *targets) for name, targets in fleet.targets().items()]
-                async with prometheus(scrape, rules=fleet.rule_file(), binary=binary, interval=interval) as server:
+                async with prometheus(scrape, rules=fleet.rule_file(), binary=binary, interval=interval, flags=[f"--query.timeout={PATIENCE}s"]) as server:
                     await _scraped(served, server, "DCGM_FI_DEV_GPU_TEMP", 2)
                     baseline = datetime.now(UTC)
                     turning.cancel()
@@ -120,5 +120,5 @@ async def _scraped(served: Exporters, server: Server, name: str, times: int) -> 
     """Wait until every exporter was scraped so often from now on, and the last of it can be queried."""
     while not served.targets:
         await asyncio.sleep(0.05)
-    await served.scraped(times, patience=_PATIENCE)
-    await server.until(f"count({name})", patience=_PATIENCE)
+    await served.scraped(times, patience=PATIENCE)
+    await server.until(f"count({name})", patience=PATIENCE)

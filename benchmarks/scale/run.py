@@ -20,6 +20,8 @@ from typing import Any
 Job = dict[str, Any]
 #: as many requests at a time as the audit sends
 AT_A_TIME = 4
+#: seconds that a query may take: a large fleet on a small machine, and its neighbours, need more than the default
+PATIENCE = 600
 
 
 def peak_megabytes() -> float:
@@ -36,7 +38,7 @@ async def audit(job: Job) -> Job:
     from functions.contract.signals import AuditRequest, Scope, Trigger, TriggerKind
     from functions.settings import Settings
 
-    settings = Settings(prometheus_url=job["prometheus"], kubeconfig=job["kubeconfig"])
+    settings = Settings(prometheus_url=job["prometheus"], prometheus_timeout=PATIENCE, kubeconfig=job["kubeconfig"])
     standards = wiring.standards(settings)
     windows = Windows(datetime.fromisoformat(job["baseline"]), datetime.fromisoformat(job["current"]))
     request = AuditRequest("benchmark", Scope.parse(job["scope"]), Trigger(TriggerKind.MANUAL), windows.baseline)

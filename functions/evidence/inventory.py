@@ -7,7 +7,7 @@ the facts that rest on it `Missing`, and a kind that the server doesn't serve co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from functions.contract.cluster import ConfigMap, Pod, Workload
 from functions.contract.facts import Fact, Known, Missing, Why
 from functions.contract.signals import Scope
 from functions.evidence import objects as reduce
-from functions.evidence.sources import ObjectSource
+from functions.evidence.sources import ObjectSource, PagedSource
 from functions.knowledge.devices import DeviceKnowledge
 
 T = TypeVar("T")
@@ -69,8 +69,7 @@ class Inventory:
     async def pods(self) -> Fact[tuple[Pod, ...]]:
         """Pods with their owners. A node's audit lists that node's Pods alone."""
         fields = f"spec.nodeName={self._scope.name}" if self._scope.kind == "node" else ""
-        listed = await self.raw("Pod", fields=fields)
-        found = _reduced(listed, reduce.pod)
+        found = await self._nouns("Pod", reduce.pod, fields)
         return await self._owned(found) if isinstance(found, Known) else found
 
     async def _owned(self, found: Known[tuple[Pod, ...]]) -> Fact[tuple[Pod, ...]]:
@@ -145,11 +144,18 @@ class Inventory:
     async def _simple(self, name: str) -> Fact[tuple[Any, ...]]:
         kind, reducer = _SIMPLE[name]
         fields = f"metadata.name={self._scope.name}" if kind == "Node" and self._scope.kind == "node" else ""
-        return _reduced(await self.raw(kind, fields=fields), reducer)
+        return await self._nouns(kind, reducer, fields)
+
+    async def _nouns(self, kind: str, reducer: Callable[[Raw], T], fields: str) -> Fact[tuple[T, ...]]:
+        """What a kind is reduced to. For kinds of which there are many and whose raw objects nothing else reads."""
+        if not isinstance(self._objects, PagedSource):
+            return _reduced(await self.raw(kind, fields=fields), reducer)
+        read = await _unserved_is_empty(self._objects.reduced(kind, lambda raw: _tried(raw, reducer), fields=fields), self._at)
+        return _usable(read)
 
 
-async def _unserved_is_empty(asked: Any, at: datetime) -> Fact[tuple[Raw, ...]]:
-    answer: Fact[tuple[Raw, ...]] = await asked
+async def _unserved_is_empty(asked: Awaitable[Fact[tuple[T, ...]]], at: datetime) -> Fact[tuple[T, ...]]:
+    answer = await asked
     if isinstance(answer, Missing) and answer.why is Why.UNSUPPORTED:
         return Known((), at, answer.source, (answer.detail,))
     return answer
@@ -158,14 +164,24 @@ async def _unserved_is_empty(asked: Any, at: datetime) -> Fact[tuple[Raw, ...]]:
 def _reduced(listed: Fact[tuple[Raw, ...]], reducer: Callable[[Raw], T]) -> Fact[tuple[T, ...]]:
     if isinstance(listed, Missing):
         return listed
-    found: list[T] = []
-    lost = [*listed.lost]
-    for raw in listed.value:
-        try:
-            found.append(reducer(raw))
-        except reduce.Unusable as error:
-            lost.append(Missing(Why.MALFORMED, f"{listed.source}: {error}", listed.source))
-    return Known(tuple(found), listed.at, listed.source, listed.warnings, tuple(lost))
+    tried = tuple(_tried(raw, reducer) for raw in listed.value)
+    return _usable(Known(tried, listed.at, listed.source, listed.warnings, listed.lost))
+
+
+def _tried(raw: Raw, reducer: Callable[[Raw], T]) -> T | reduce.Unusable:
+    try:
+        return reducer(raw)
+    except reduce.Unusable as error:
+        return error
+
+
+def _usable(read: Fact[tuple[T | reduce.Unusable, ...]]) -> Fact[tuple[T, ...]]:
+    """The objects that could be read; each that could not is a lost part."""
+    if isinstance(read, Missing):
+        return read
+    odd = (Missing(Why.MALFORMED, f"{read.source}: {error}", read.source) for error in read.value if isinstance(error, reduce.Unusable))
+    found = tuple(noun for noun in read.value if not isinstance(noun, reduce.Unusable))
+    return Known(found, read.at, read.source, read.warnings, (*read.lost, *odd))
 
 
 def _controlled(raw: Raw) -> bool:

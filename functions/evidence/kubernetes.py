@@ -112,9 +112,15 @@ class KubernetesSource:
 
     async def list(self, kind: str, *, namespace: str = "", labels: str = "", fields: str = "") -> Fact[tuple[Raw, ...]]:
         """All objects of a kind, without `managedFields`. Never raises for an outside fault."""
+        return await self.reduced(kind, _without_managed_fields, namespace=namespace, labels=labels, fields=fields)
+
+    async def reduced(
+        self, kind: str, reduce: Callable[[Raw], T], *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> Fact[tuple[T, ...]]:
+        """What `reduce` keeps of every object of a kind; a page is in memory at a time. Never raises for an outside fault."""
         source = f"kubernetes {kind}" + (f" in {namespace}" if namespace else "")
         try:
-            found, _ = await self.collect(kind, _without_managed_fields, namespace=namespace, labels=labels, fields=fields)
+            found, _ = await self.collect(kind, reduce, namespace=namespace, labels=labels, fields=fields)
         except KubernetesError as error:
             return Missing(error.why, error.detail, source)
         return Known(tuple(found), self._now(), source)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from functions.contract.facts import Fact
 from functions.contract.rules import Rule, Selector, SelectorCount
 from functions.contract.telemetry import Body, Row, Target
 from functions.evidence.questions import Question
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +49,15 @@ class ObjectSource(Protocol):
 
     async def list(self, kind: str, *, namespace: str = "", labels: str = "", fields: str = "") -> Fact[tuple[Mapping[str, Any], ...]]:
         """All objects of a kind ("Pod", "Node", "DaemonSet", "ResourceClaim" …)."""
+        ...
+
+
+@runtime_checkable
+class PagedSource(ObjectSource, Protocol):
+    """A source that reads a list in pages, so that a long one need not be held whole."""
+
+    async def reduced(
+        self, kind: str, reduce: Callable[[Mapping[str, Any]], T], *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> Fact[tuple[T, ...]]:
+        """What `reduce` makes of each object of a kind."""
         ...
