@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from functions import baseline
 from functions.checks.base import Check, run, union_of_needs
 from functions.contract.errors import Again
-from functions.contract.facts import Facts, Known, Missing, Why, Windows
+from functions.contract.facts import Facts, Missing, Why, Windows
 from functions.contract.findings import CheckResult, Subject, Unjudged, Verdict
 from functions.contract.policy import Policy
 from functions.contract.report import AuditReport, instant
@@ -92,16 +92,10 @@ def judge(request: AuditRequest, facts: Facts, standards: Standards, *, coverage
         current=facts.windows.current,
         checks=results,
         signals=request.signals,
-        coverage=(*coverage, *facts.remarks, *_unread(facts)),
+        coverage=(*coverage, *facts.remarks),
         cost=facts.cost,
         context=context(facts, findings, request.signals),
     )
-
-
-def _unread(facts: Facts) -> list[str]:
-    """Rules and dashboards that could not be read beside those that could: whom a change hits may be more than is said."""
-    known = [(name, fact) for name, fact in (("rules", facts.rules), ("dashboards", facts.dashboards)) if isinstance(fact, Known)]
-    return [f"{name} that could not be read: {warning}" for name, fact in known for warning in fact.warnings]
 
 
 def given_up(request: AuditRequest, standards: Standards, now: datetime) -> AuditReport:

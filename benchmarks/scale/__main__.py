@@ -103,7 +103,19 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> float:
 
 def table(found: Sequence[Measured]) -> str:
     """The figures, for a person."""
-    head = ("GPUs", "nodes", "rules", "series", "queries", "MB fetched", "time ratio", "CPU ratio", "peak MB", "a node's queries", "a node's time")
+    head = (
+        "GPUs",
+        "nodes",
+        "rules",
+        "series",
+        "queries",
+        "MB fetched",
+        "time ratio",
+        "CPU ratio",
+        "peak MB",
+        "a node's queries",
+        "a node's time",
+    )
     rows = [
         (
             f"{m.fleet.gpus}", f"{m.fleet.nodes}", f"{m.fleet.rules}", f"{m.series}", f"{m.audit('queries'):.0f}",

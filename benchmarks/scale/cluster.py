@@ -93,7 +93,9 @@ async def cluster(fleet: Fleet, interval: float, binary: str = "") -> AsyncItera
             turning = asyncio.create_task(_turn(served, fleet, interval, after=False))
             try:
                 scrape = [job(name, served, *targets) for name, targets in fleet.targets().items()]
-                async with prometheus(scrape, rules=fleet.rule_file(), binary=binary, interval=interval, flags=[f"--query.timeout={PATIENCE}s"]) as server:
+                async with prometheus(
+                    scrape, rules=fleet.rule_file(), binary=binary, interval=interval, flags=[f"--query.timeout={PATIENCE}s"]
+                ) as server:
                     await _scraped(served, server, "DCGM_FI_DEV_GPU_TEMP", 2)
                     baseline = datetime.now(UTC)
                     turning.cancel()
@@ -118,7 +120,7 @@ async def _turn(served: Exporters, fleet: Fleet, interval: float, *, after: bool
 
 async def _scraped(served: Exporters, server: Server, name: str, times: int) -> None:
     """Wait until every exporter was scraped so often from now on, and the last of it can be queried."""
-    while not served.targets:
+    while not served.targets:  # noqa: ASYNC110 - filled by another process's requests
         await asyncio.sleep(0.05)
     await served.scraped(times, patience=PATIENCE)
     await server.until(f"count({name})", patience=PATIENCE)

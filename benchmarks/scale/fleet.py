@@ -51,7 +51,10 @@ RULES = (
     ("GpuRowsRemapped", 'increase(DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS{{exported_namespace="{team}"}}[1h]) > 0'),
     ("PodPending", 'kube_pod_status_phase{{namespace="{team}",phase="Pending"}} == 1'),
     ("CpuThrottled", 'sum by (pod) (rate(container_cpu_usage_seconds_total{{namespace="{team}"}}[5m])) > {n}'),
-    ("RequestsSlow", 'histogram_quantile(0.95, sum by (le) (rate(vllm:e2e_request_latency_seconds_bucket{{namespace="{team}"}}[5m]))) > {n}'),
+    (
+        "RequestsSlow",
+        'histogram_quantile(0.95, sum by (le) (rate(vllm:e2e_request_latency_seconds_bucket{{namespace="{team}"}}[5m]))) > {n}',
+    ),
     (":gpu_busy:avg", 'avg by (exported_namespace) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{{exported_namespace="{team}"}})'),
 )
 
@@ -151,7 +154,9 @@ class Fleet:
     def _state(self) -> bytes:
         lines = ["# TYPE kube_pod_info gauge"]
         for g in self.devices:
-            lines.append(f'kube_pod_info{{namespace="{g.namespace}",pod="{g.pod}",node="{node_name(g.node)}",host_ip="{address(g.node)}"}} 1')
+            lines.append(
+                f'kube_pod_info{{namespace="{g.namespace}",pod="{g.pod}",node="{node_name(g.node)}",host_ip="{address(g.node)}"}} 1'
+            )
         lines.append("# TYPE kube_pod_status_phase gauge")
         for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown"):
             for g in self.devices:
@@ -173,7 +178,11 @@ class Fleet:
             kind, title = ("record", f"{teams[team].replace('-', '_')}_{round_}{name}") if name[0] == ":" else ("alert", f"{name}-{n}")
             lines += [f"  - {kind}: {title}", f"    expr: '{expr}'"]
             if kind == "alert":
-                lines += ["    for: 5m", "    labels: {severity: warning}", f"    annotations: {{summary: {name}, runbook_url: 'https://runbooks.example.com/{name}'}}"]
+                lines += [
+                    "    for: 5m",
+                    "    labels: {severity: warning}",
+                    f"    annotations: {{summary: {name}, runbook_url: 'https://runbooks.example.com/{name}'}}",
+                ]
         return "\n".join(lines) + "\n"
 
 

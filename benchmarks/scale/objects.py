@@ -36,21 +36,37 @@ def _meta(namespace: str, name: str, labels: dict[str, str], owner: tuple[str, s
         "creationTimestamp": CREATED,
         "uid": f"uid-{namespace}-{name}",
         "managedFields": [
-            {"manager": m, "operation": "Update", "apiVersion": "v1", "time": CREATED, "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}
+            {
+                "manager": m,
+                "operation": "Update",
+                "apiVersion": "v1",
+                "time": CREATED,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:spec": fields},
+            }
             for m in ("kube-controller-manager", "kubelet")
         ],
     }
     if namespace:
         found["namespace"] = namespace
     if owner:
-        found["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": owner[0], "name": owner[1], "uid": f"uid-{owner[1]}", "controller": True}]
+        found["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": owner[0], "name": owner[1], "uid": f"uid-{owner[1]}", "controller": True}
+        ]
     return found
 
 
 def _node(n: int) -> Raw:
     resources = {"cpu": "192", "memory": "2113552084Ki", "pods": "110", "nvidia.com/gpu": str(GPUS_A_NODE)}
     conditions = [
-        {"type": t, "status": "False", "lastHeartbeatTime": CREATED, "lastTransitionTime": CREATED, "reason": f"KubeletHasNo{t}", "message": f"kubelet has no {t}"}
+        {
+            "type": t,
+            "status": "False",
+            "lastHeartbeatTime": CREATED,
+            "lastTransitionTime": CREATED,
+            "reason": f"KubeletHasNo{t}",
+            "message": f"kubelet has no {t}",
+        }
         for t in ("MemoryPressure", "DiskPressure", "PIDPressure")
     ]
     conditions.append({"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"})
@@ -119,15 +135,32 @@ def _pod(namespace: str, name: str, node: int, owner: tuple[str, str], container
             "startTime": CREATED,
             "conditions": conditions,
             "containerStatuses": [
-                {"name": container, "ready": True, "started": True, "restartCount": 0, "state": state, "lastState": {}, "imageID": f"sha256:{7:064x}"}
+                {
+                    "name": container,
+                    "ready": True,
+                    "started": True,
+                    "restartCount": 0,
+                    "state": state,
+                    "lastState": {},
+                    "imageID": f"sha256:{7:064x}",
+                }
             ],
         },
     }
 
 
 def _workload(kind: str, namespace: str, name: str, owner: tuple[str, str] | None = None) -> Raw:
-    template = {"metadata": {"labels": {"app": name}}, "spec": _template(EXPORTER if kind == "DaemonSet" else "main", int(kind != "DaemonSet"))}
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": _template(EXPORTER if kind == "DaemonSet" else "main", int(kind != "DaemonSet")),
+    }
     spec: Raw = {"selector": {"matchLabels": {"app": name}}, "template": template}
     if kind != "DaemonSet":
         spec["replicas"] = 10
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": _meta(namespace, name, {"app": name}, owner), "spec": spec, "status": {"replicas": 10}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": _meta(namespace, name, {"app": name}, owner),
+        "spec": spec,
+        "status": {"replicas": 10},
+    }

@@ -171,10 +171,9 @@ async def test_a_fault_of_telltales_own_is_logged_with_the_audit_tried_again_soo
     assert report.coverage == ("an earlier attempt at this audit ended in a fault of Telltale's own: KeyError: 'name'",)
 
 
-def test_rules_that_could_not_be_read_beside_others_are_a_line_of_the_report() -> None:
-    read = Known((), NOW, "http://prometheus", ("/rules/gpu.yaml: No such file or directory",))
-    report = judge(request(), replace(facts("ok"), rules=read, remarks=("compared with another time",)), standards())
-    assert report.coverage == ("compared with another time", "rules that could not be read: /rules/gpu.yaml: No such file or directory")
+def test_how_the_facts_were_had_is_a_line_of_the_report() -> None:
+    report = judge(request(), replace(facts("ok"), remarks=("compared with another time",)), standards())
+    assert report.coverage == ("compared with another time",)
 
 
 async def test_a_long_audit_keeps_its_lease(kept: Store) -> None:

@@ -59,7 +59,7 @@ def test_a_path_that_is_not_there_at_the_start_names_its_setting(tmp_path: Path)
         check_paths(settings(dashboards=(tmp_path / "none",)))
 
 
-async def test_a_broken_file_is_a_missing_fact_and_beside_good_ones_a_warning(tmp_path: Path) -> None:
+async def test_a_broken_file_is_a_missing_fact_and_beside_good_ones_a_lost_part(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_bytes(b"\xff")
     standards = wiring.standards(Settings(), CHECKS)
     gather = live_gather(settings(rules=(tmp_path,), dashboards=(tmp_path / "none.json",)), None, None, standards)
@@ -73,4 +73,4 @@ async def test_a_broken_file_is_a_missing_fact_and_beside_good_ones_a_warning(tm
     facts = await gather(asked, Windows(None, NOW), frozenset({"rules"}))
     assert isinstance(facts.rules, Known)
     assert [r.name for r in facts.rules.value] == ["A"]
-    assert "bad.yaml: not UTF-8" in facts.rules.warnings[0]
+    assert "bad.yaml: not UTF-8" in facts.rules.lost[0].detail

@@ -29,7 +29,8 @@ class Server:
 
     def start(self) -> Server:
         options = ["--port", "0", "--unixsocket", str(self.socket), "--dir", self._folder.name, "--save", ""]
-        options += ["--appendonly", "yes" if self._durable else "no", "--daemonize", "no", *self._more]
+        # a server that is killed while it flushes may lose what `everysec` had acknowledged
+        options += ["--appendonly", "yes" if self._durable else "no", "--appendfsync", "always", "--daemonize", "no", *self._more]
         self.process = subprocess.Popen([self._binary, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 20
         while not self._answers():
