@@ -20,6 +20,8 @@ from functions.knowledge.sentinels import Sentinel
 TOGETHER = 2
 #: Of these at least one must be among them: whole degrees and whole megahertz can repeat, these can't.
 FINE = frozenset({"gpu.energy", "gpu.power"})
+#: Concepts that are 0 on no device that runs (NVIDIA/gpu-operator#313, #242).
+NEVER_ZERO = frozenset({"gpu.power", "gpu.temperature"})
 #: Scrapes the window must have held.
 SCRAPES = 2
 
@@ -75,6 +77,35 @@ def _sentinel(world: World, metric: str, hits: list[tuple[Extreme, Sentinel]], u
         severity=Severity.CRITICAL if used else Severity.WARNING,
         evidence=[Evidence("prometheus", f'{metric}{{job="{extreme.job}"}} == {extreme.high:.17g}', f"{extreme.high:.17g}", world.at)],
     )
+
+
+def judge_zeros(world: World, readings: Iterable[DeviceReading]) -> Part:
+    """Targets all of whose devices are at 0 degrees and draw 0 watts: no device is, so 0 stands for "no value"."""
+    part = Part()
+    seen: dict[tuple[str, str], list[DeviceReading]] = defaultdict(list)
+    for reading in readings:
+        if reading.concept in NEVER_ZERO:
+            seen[reading.source.job, reading.source.instance].append(reading)
+    for (job, instance), held in sorted(seen.items()):
+        if {r.concept for r in held} < NEVER_ZERO or any(r.value != 0 for r in held):
+            continue
+        names = sorted({r.metric for r in held})
+        devices = {r.source.device for r in held}
+        node = next((r.source.node for r in held if r.source.node), "")
+        part.findings.append(
+            finding(
+                "blank-sentinel",
+                Subject(node=node or None, metric=names[0] if len(names) == 1 else None, job=job, target=instance),
+                f"{instance} stores 0 where no device can have it",
+                observed=f"{' and '.join(names)} are 0 on {'the device' if len(devices) == 1 else f'all {len(devices)} devices'}",
+                expected="a device that runs is warm and draws power; where nothing is known, no series at all",
+                hint="The exporter no longer reads the devices (a MIG change or a lost host engine does that): restart its Pod, and "
+                "compare with nvidia-smi on the node.",
+                severity=Severity.CRITICAL,
+                evidence=[Evidence("prometheus", f'{name}{{job="{job}", instance="{instance}"}}', "0", world.at) for name in names[:3]],
+            )
+        )
+    return part
 
 
 def judge_frozen(

@@ -12,12 +12,13 @@ from dataclasses import replace
 
 from functions.checks._gap_codes import CODES
 from functions.checks._gap_coverage import judge_coverage
+from functions.checks._gap_hidden import with_hidden
 from functions.checks._gap_lost import Losses, judge_lost
 from functions.checks._gap_pipeline import judge_counters, judge_pipeline, judge_rule_health
 from functions.checks._gap_required import Demand, judge_required
 from functions.checks._gap_rules import Blindness, judge_rules
 from functions.checks._gap_targets import judge_targets
-from functions.checks._gap_values import judge_frozen, judge_sentinels
+from functions.checks._gap_values import judge_frozen, judge_sentinels, judge_zeros
 from functions.checks._gap_vanished import Scrapes
 from functions.checks._gap_world import Part, World, known, of_cluster, unjudged
 from functions.checks._impact_facts import Watched
@@ -125,6 +126,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
         whole.unjudged += unjudged(fact, part, quiet)
 
     scrapes = judge_targets(world, held_bodies)
+    scrapes.part.findings = with_hidden(world, scrapes, users, (*(known(schema_before) or ()), *(known(schema) or ())))
     whole.add(scrapes.part)
     whole.add(judge_coverage(world, scrapes, known(slices) or (), known(devices_before)))
     if now is not None:
@@ -135,6 +137,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
         whole.add(judge_required(demand, known(configmaps)))
     sentinels, coded = judge_sentinels(world, known(extremes), now or (), held_rules)
     whole.add(sentinels)
+    whole.add(judge_zeros(world, known(readings) or ()))
     whole.add(judge_frozen(world, scrapes, known(standstill) or (), known(readings), coded))
     told = frozenset(f.code.partition("/")[2] for f in scrapes.part.findings)
     whole.add(judge_pipeline(world, known(pipeline) or (), told))

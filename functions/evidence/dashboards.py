@@ -89,7 +89,7 @@ class _Reader:
             yield from self.panels(row, depth + 1)
         for panel in _mappings(holder.get("panels")):
             panel = self._whole(panel)
-            if panel.get("type") not in _SILENT:
+            if str(panel.get("type")) not in _SILENT:
                 yield from self._queries(panel)
             yield from self.panels(panel, depth + 1)
 

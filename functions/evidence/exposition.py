@@ -128,9 +128,9 @@ def _target(header: str) -> tuple[dict[str, str], str]:
     pairs: dict[str, str] = {}
     at = 0
     while match := _TARGET_PAIR.match(header, at):
-        pairs[match[1]] = grammar.unescape(match[2])
+        pairs[match[1]] = grammar.printable(grammar.unescape(match[2]))
         at = match.end()
-    rest = header[at:].strip(" \t\r,")
+    rest = grammar.printable(header[at:].strip(" \t\r,"))
     if rest:
         return pairs, f'not label="value": {rest[:80]}'
     return pairs, "" if pairs.get("job") or pairs.get("instance") else "neither job nor instance"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +12,8 @@ import orjson
 from functions.contract.findings import Verdict
 from functions.contract.report import AuditReport
 from functions.reports import summary
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 EXIT = {Verdict.FAIL: 1, Verdict.UNKNOWN: 3, Verdict.PASS: 0, Verdict.NOT_APPLICABLE: 0}
 
@@ -26,8 +29,13 @@ def report(audit: AuditReport, form: str, titles: dict[str, str]) -> str:
     if form == "json":
         return as_json(document)
     if form == "markdown":
-        return summary.render(document, titles=titles).text
-    return "\n".join(_text(document))
+        return _visible(summary.render(document, titles=titles).text)
+    return _visible("\n".join(_text(document)))
+
+
+def _visible(text: str) -> str:
+    """With control characters spelled out: what an exporter or a bundle prints must not steer the terminal."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _text(document: dict[str, Any]) -> Iterable[str]:

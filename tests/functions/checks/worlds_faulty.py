@@ -455,6 +455,103 @@ def text_stands_where_a_number_should() -> World:
     return world
 
 
+@case("NVIDIA/gpu-operator#313, #242", ("telemetry-gap/blank-sentinel", {**N1, "job": "dcgm"}), label_mapping="pass")
+def every_value_is_zero_after_a_mig_change() -> World:
+    world = World()
+    world.node("n-1", 2, "nvidia.com/mig-1g.10gb")
+    world.pod("a-1", "n-1", {"nvidia.com/mig-1g.10gb": 1}, owner="StatefulSet/a")
+    gpus = [Gpu(0, BUSY.uuid, 0, "ml/a-1", ("1g.10gb", "7")), Gpu(0, BUSY.uuid, 0, "", ("1g.10gb", "8"))]
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", gpus, dict.fromkeys(DCGM_MIG, lambda _: 0)), node="n-1"))
+    return world
+
+
+@case("NVIDIA/dcgm-exporter#388, #478", ("label-mapping/pod-missing", {"namespace": "ml", "pod": "a-2"}), telemetry_gap="pass")
+def only_one_client_of_mps_is_named() -> World:
+    labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.count": "2"}
+    world = one_node(gpus=8, labels=labels)
+    world.pod("a-2", "n-1", owner="StatefulSet/a")
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    return world
+
+
+@case("intel/xpumanager docs/CHANGES.md: no attribution to Pods", ("label-mapping/pod-missing", A1), telemetry_gap="pass")
+def an_exporter_that_knows_no_pods() -> World:
+    world = World()
+    world.node("n-1", 2, "gpu.intel.com/xe")
+    world.pod("a-1", "n-1", {"gpu.intel.com/xe": 1}, owner="StatefulSet/a")
+    body = lines_of(
+        [BUSY, IDLE],
+        {"hw_gpu_utilization_ratio": lambda g: g.util / 100, "hw_power_watts": DCGM["DCGM_FI_DEV_POWER_USAGE"]},
+        lambda g: f'pci_bdf="0000:3{g.index}:00.0",hw_id="{g.uuid}",hw_name="gpu{g.index}"',
+    )
+    exporter = world.exporter("n-1", image="intel/xpumd:2.0", namespace="monitoring", owner="xpumd")
+    world.both(world.section(exporter, body, job="xpumd", namespace="monitoring", node="n-1", port=29999))
+    return world
+
+
+@case("NVIDIA/dcgm-exporter#342: labels are missing from time to time", ("label-mapping/unattributed-use", {"gpu": IDLE.uuid}))
+def one_of_the_two_devices_of_a_pod_names_it() -> World:
+    world = World()
+    world.node("n-1")
+    world.pod("a-1", "n-1", 2, owner="StatefulSet/a")
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, Gpu(1, IDLE.uuid, 80)]), node="n-1"))
+    return world
+
+
+@case(
+    "metric_relabel_configs that keep nothing",
+    ("telemetry-gap/series-dropped", {"job": "dcgm", **N1}),
+    never=("telemetry-gap/went-silent", "metric-rename"),
+)
+def relabelling_drops_everything() -> World:
+    world = one_node()
+    world.exporter("n-1")
+    where = {"job": "dcgm", "instance": "10.0.0.2:9400", "pod": "dcgm-n-1", "namespace": OPERATOR, "container": "exporter"}
+    own = ",".join(f'{k}="{v}"' for k, v in where.items())
+    for into, kept, body in ((world.before, 18, stored(dcgm("n-1", [BUSY, IDLE]), **where)), (world.now, 0, "")):
+        into(f"up{{{own}}} 1\nscrape_samples_scraped{{{own}}} 18\nscrape_samples_post_metric_relabeling{{{own}}} {kept}\n{body}")
+    return world
+
+
+@case(
+    "a scrape that stopped twenty minutes ago",
+    ("telemetry-gap/stale", {"job": "dcgm", **N1}),
+    never=("telemetry-gap/went-silent", "label-mapping", "metric-rename"),
+)
+def nothing_new_for_twenty_minutes() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1")
+    world.before(world.section(exporter, dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    world.now(world.section(exporter, dcgm("n-1", [BUSY, IDLE]), node="n-1", scraped_at="2026-11-03T11:40:00Z"))
+    return world
+
+
+@case("kube-state-metrics is down", ("telemetry-gap/target-down", {"job": "ksm"}), label_mapping="pass")
+def another_job_is_down_and_devices_are_told_all_the_same() -> World:
+    world = fleet(1)
+    world.pod("ksm-0", "n-1", 0, "monitoring", owner="StatefulSet/ksm")
+    info = 'kube_pod_info{namespace="ml",pod="a-1",node="n-1"} 1\n'
+    world.before(world.section("ksm-0", info, job="ksm", honor="true", namespace="monitoring", port=8080))
+    world.now(world.section("ksm-0", "", job="ksm", honor="true", namespace="monitoring", port=8080, up="0", error="connection refused"))
+    world.alert("NoPods", "absent(kube_pod_info)")
+    return world
+
+
+@case(
+    "NVIDIA/dcgm-exporter#352, #707",
+    ("telemetry-gap/went-silent", {"metric": "DCGM_FI_PROF_GR_ENGINE_ACTIVE"}),
+    label_mapping="pass",
+    metric_rename="pass",
+)
+def one_node_lost_its_profiling_metrics() -> World:
+    world = fleet(2)
+    world.bodies["after"] = world.bodies["after"][:1]
+    less = {n: v for n, v in DCGM.items() if "PROF" not in n}
+    gpus = [Gpu(0, uuid("n-2", 0), 70, "ml/a-2"), Gpu(1, uuid("n-2", 1))]
+    world.now(world.section("dcgm-n-2", dcgm("n-2", gpus, less), node="n-2"))
+    return world
+
+
 # ------------------------------------------------------------------------------------------------ metric-rename
 
 

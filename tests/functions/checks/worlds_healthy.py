@@ -250,6 +250,31 @@ def triton_that_exports_the_device_it_holds() -> World:
     return world
 
 
+@healthy
+def an_amd_exporter_with_a_prefix() -> World:
+    world = World()
+    world.node("n-1", 2, "amd.com/gpu")
+    world.pod("a-1", "n-1", {"amd.com/gpu": 1}, owner="StatefulSet/a")
+
+    def own(g: Gpu) -> str:
+        return f'gpu_id="{g.index}",serial_number="69230000{g.index}",hostname="n-1"' + (g.of_pod() or ',container="",namespace="",pod=""')
+
+    exporter = world.exporter("n-1", image="rocm/device-metrics-exporter:v1.4.2", namespace="kube-amd-gpu", owner="amd-metrics")
+    body = lines_of([BUSY, IDLE], {f"amd_{name}": value for name, value in AMD.items()}, own)
+    world.both(world.section(exporter, body, job="amd-metrics", honor="true", namespace="kube-amd-gpu", node="n-1", port=5000))
+    return world
+
+
+@healthy
+def labels_as_annotated_pods_are_relabelled() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1")
+    body = dcgm("n-1", [BUSY, IDLE]).replace('Hostname="n-1"', 'kubernetes_node="n-1"').replace(',pod="', ',kubernetes_pod_name="')
+    body = body.replace(',namespace="', ',kubernetes_namespace="').replace(',container="', ',kubernetes_container_name="')
+    world.both(f'# TARGET job="kubernetes-pods" instance="{world.ips[exporter]}:9400" honor_labels="false"\n{body}')
+    return world
+
+
 # ------------------------------------------------------------------------------------------------ pipelines
 
 
