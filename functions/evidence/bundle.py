@@ -22,6 +22,7 @@ from functions.contract.signals import Subject, Trigger, TriggerKind
 from functions.evidence import bundle_metrics, bundle_objects, rules, traces
 from functions.evidence.bundle_files import BundleError, Problem, Text, Unreadable, files, read_text, yaml_documents, yaml_lines
 from functions.evidence.bundle_objects import BundleObjects, Objects
+from functions.evidence.objects import FIRST_YEAR, LAST_YEAR
 
 #: How long before `current` a baseline is taken to be that bundle.yaml and its files give no instant for.
 BASELINE_BEFORE = timedelta(hours=1)
@@ -170,6 +171,9 @@ def _about(root: Path) -> BundleFile:
 
 def _instants(root: Path, about: BundleFile, newest: float | None, newest_before: float | None, now: datetime) -> tuple[datetime, datetime]:
     """(baseline, current): as stated, else the newest instant that the files themselves state."""
+    for name, time in (("current", about.current), ("baseline", about.baseline)):
+        if time is not None and not FIRST_YEAR <= time.year <= LAST_YEAR:
+            raise BundleError(f"{root / 'bundle.yaml'}: {name} ({time.isoformat()}) is no time of an observation")
     current = _aware(about.current) or (datetime.fromtimestamp(newest, UTC) if newest is not None else now)
     stated = _aware(about.baseline)
     found = datetime.fromtimestamp(newest_before, UTC) if newest_before is not None else current - BASELINE_BEFORE

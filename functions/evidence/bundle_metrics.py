@@ -16,13 +16,15 @@ from functions.contract.facts import Fact, Known, Missing, Why
 from functions.contract.rules import Matcher, Rule, Selector, SelectorCount
 from functions.contract.telemetry import Body, Row, Target
 from functions.evidence import bundle_targets
-from functions.evidence.bundle_files import Problem, Unreadable, files, json_document, read_bytes
+from functions.evidence.bundle_files import Problem, Unreadable, files, json_document, read_bytes, read_text
 from functions.evidence.exposition import Exposition, Family, Section, parse, sections
 from functions.evidence.objects import instant
 from functions.evidence.questions import Question, matches
 from functions.evidence.sources import Metadata
 from functions.evidence.stored import Scrape, Store
 
+#: Unix seconds of the year 9000; a later timestamp is in another unit.
+_LATEST = 221_845_392_000
 #: keys of a TARGET comment that are no labels
 _KEYS = frozenset({"honor_labels", "up", "error", "duration", "scraped_at"})
 
@@ -51,7 +53,7 @@ class Reading:
         """The newest instant that the files themselves state."""
         stated = [t.timestamp() for s, _, _ in self.parts if s.target and (t := instant(s.target.get("scraped_at")))]
         stated += [s.timestamp for section, body, _ in self.parts if not section.target for s in body.samples if s.timestamp is not None]
-        return max(stated, default=None)
+        return max((at for at in stated if 0 <= at < _LATEST), default=None)
 
 
 def read(root: Path, name: str) -> Reading:
@@ -61,8 +63,10 @@ def read(root: Path, name: str) -> Reading:
         reading.files += 1
         try:
             data = read_bytes(root, path)
-            if data[:2] in (b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff"):
-                raise Unreadable("compressed, or not UTF-8: not an exposition")
+            if data[:2] == b"\x1f\x8b":
+                raise Unreadable("compressed: not an exposition")
+            if data[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what a shell on Windows writes
+                data = read_text(root, path).encode()
         except Unreadable as error:
             reading.problems.append(Problem(path, error.line, str(error)))
             continue

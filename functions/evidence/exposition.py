@@ -105,7 +105,7 @@ def parse(body: str | bytes) -> Exposition:
 
 def sections(text: str | bytes) -> tuple[Section, ...]:
     """Cut a .prom file at its `# TARGET` comments. A file without one is a single section without a target."""
-    text = decode(text) if isinstance(text, bytes) else text
+    text = (decode(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")  # the file's, not the exporter's
     found = list(_TARGET.finditer(text))
     starts = [0, *(min(match.end() + 1, len(text)) for match in found)]
     ends = [*(match.start() for match in found), len(text)]
@@ -115,7 +115,7 @@ def sections(text: str | bytes) -> tuple[Section, ...]:
         line += text.count("\n", start, starts[index + 1] if index < len(found) else end)
         if index == 0:
             if body.strip():
-                out.append(Section(None, body.lstrip("\ufeff"), number))
+                out.append(Section(None, body, number))
             continue
         header = found[index - 1][1]
         target, problem = _target(header)

@@ -52,17 +52,20 @@ def quantity(value: object) -> float | None:
     return float(match[1]) * _SUFFIXES[match[2]] if match else None
 
 
+#: Years in which something can have been observed; times outside them can't even be compared safely.
+FIRST_YEAR, LAST_YEAR = 1970, 9998
+
+
 def instant(value: object) -> datetime | None:
-    """An RFC 3339 time, nanoseconds cut to microseconds; None for anything else."""
-    if isinstance(value, datetime):
-        return value if value.tzinfo else value.replace(tzinfo=UTC)
-    if not isinstance(value, str) or not value:
+    """An RFC 3339 time, nanoseconds cut to microseconds; None for anything else, and for Go's zero time."""
+    if isinstance(value, str) and value:
+        try:
+            value = datetime.fromisoformat(_FRACTION.sub(r"\1", value.strip()))
+        except ValueError:
+            return None
+    if not isinstance(value, datetime) or not FIRST_YEAR <= value.year <= LAST_YEAR:
         return None
-    try:
-        found = datetime.fromisoformat(_FRACTION.sub(r"\1", value.strip()))
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def meta(raw: object) -> Raw:
