@@ -17,6 +17,7 @@ from functions.checks._mapping_world import Device, World, pod_subject
 from functions.contract.cluster import Pod, ResourceClaim, ResourceSlice
 from functions.contract.facts import Fact, Missing
 from functions.contract.findings import Evidence, Finding, Subject, Unjudged, Verdict
+from functions.contract.report import instant
 
 Allocated = tuple[str, str, str]
 
@@ -95,7 +96,7 @@ def _judge_pod(world: World, pod: Pod, names: Names, claims: Claims, spare: dict
         if allocated == ():
             return  # its claims are for other devices
     result.waiting[pod.node] = result.waiting.get(pod.node, 0) + 1
-    if world.young(pod):
+    if world.young(pod) or _ending(world, pod):
         result.young += 1
     elif planned(world, pod.node):
         result.planned += 1
@@ -106,6 +107,12 @@ def _judge_pod(world: World, pod: Pod, names: Names, claims: Claims, spare: dict
     else:
         result.judged += 1
         result.findings.append(_missing(world, pod, claims, allocated, why))
+
+
+def _ending(world: World, pod: Pod) -> bool:
+    """Whether the Pod is on its way out: the kubelet may have given its device back already."""
+    since = world.age(pod.deleted_at)
+    return since is not None and since < world.youth
 
 
 def planned(world: World, name: str) -> bool:
@@ -138,6 +145,8 @@ def _explained(world: World, pod: Pod, spare: dict[str, int]) -> str:
     node = pod.node
     if (found := world.nodes.get(node)) and not found.ready:
         return f"node {node} is not ready: what is said of its Pods is old"
+    if pod.deleted_at:
+        return f"it has been due to end since {instant(pod.deleted_at)}; whether it still holds its device is not known"
     if down := world.down.get(node):
         return f"the target {down} of its node is down: see telemetry-gap/target-down"
     here = world.on_node.get(node, ())

@@ -97,7 +97,7 @@ def _proven(world: World, names: Names, holders: Holders) -> str:
         total = holders.mapped + sum(holders.waiting.values())
         parts.append(f"{holders.mapped} of {total} GPU Pod{'s' * (total != 1)} found")
     if holders.young:
-        parts.append(f"{holders.young} too young to be named yet")
+        parts.append(f"{holders.young} too young, or ending, to be named")
     if holders.planned:
         parts.append(f"{holders.planned} on nodes under planned work")
     return ", ".join(parts)

@@ -686,5 +686,75 @@ def the_old_target_is_still_listed_halfway_through_a_rollout() -> World:
     return world
 
 
+@healthy
+def a_pod_that_is_being_deleted_has_given_its_device_back() -> World:
+    world = one_node()
+    world.pod("b-1", "n-1", owner="StatefulSet/b", deletionTimestamp="2026-11-03T11:59:50Z")
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def a_pod_still_pulls_its_image_and_has_its_device() -> World:
+    world = one_node()
+    world.objects[1]["status"] |= {"phase": "Pending", "conditions": []}
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [Gpu(0, BUSY.uuid, 0, "ml/a-1"), IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def a_resource_with_a_name_of_the_sites_own() -> World:
+    world = World()
+    world.node("n-1", 2, "nvidia.com/gpu-a100")
+    world.pod("a-1", "n-1", {"nvidia.com/gpu-a100": 1}, owner="StatefulSet/a")
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def devices_that_are_passed_through_to_virtual_machines() -> World:
+    world = fleet(1)
+    world.node("v-1", 2, "nvidia.com/GA102GL_A10")
+    world.pod("virt-launcher-vm-x", "v-1", {"nvidia.com/GA102GL_A10": 1}, "vms")
+    return world
+
+
+@healthy
+def a_drained_node_keeps_its_exporter() -> World:
+    world = fleet(1)
+    world.node("n-2", spec={"unschedulable": True})
+    exporter = world.exporter("n-2")
+    held = [Gpu(0, uuid("n-2", 0), 60, "ml/b-1"), Gpu(1, uuid("n-2", 1))]
+    world.before(world.section(exporter, dcgm("n-2", held), node="n-2"))
+    world.now(world.section(exporter, dcgm("n-2", [Gpu(0, uuid("n-2", 0)), Gpu(1, uuid("n-2", 1))]), node="n-2"))
+    return world
+
+
+@healthy
+def a_node_returned_with_its_devices_in_another_order() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1", since=JUST_NOW)
+    world.before(world.section(exporter, dcgm("n-1", [BUSY, IDLE]), node="n-1"))
+    world.now(world.section(exporter, dcgm("n-1", [Gpu(1, BUSY.uuid, 70, "ml/a-1"), Gpu(0, IDLE.uuid)]), node="n-1"))
+    return world
+
+
+@healthy
+def load_went_from_full_to_next_to_nothing() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1")
+    world.before(world.section(exporter, dcgm("n-1", [Gpu(0, BUSY.uuid, 100, "ml/a-1"), IDLE]), node="n-1"))
+    world.now(world.section(exporter, dcgm("n-1", [Gpu(0, BUSY.uuid, 1, "ml/a-1"), IDLE]), node="n-1"))
+    return world
+
+
+@healthy
+def pods_of_one_name_in_two_namespaces() -> World:
+    world = one_node()
+    world.pod("a-1", "n-1", 1, "dev", owner="StatefulSet/a")
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, Gpu(1, IDLE.uuid, 30, "dev/a-1")]), node="n-1"))
+    return world
+
+
 assert BEFORE < NOW
 assert LONG_AGO < BEFORE
