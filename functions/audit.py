@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from functions import baseline
+from functions import baseline, settling
 from functions.checks.base import Check, run, union_of_needs
 from functions.contract.errors import Again
 from functions.contract.facts import Facts, Missing, Why, Windows
@@ -23,6 +23,7 @@ from functions.contract.findings import CheckResult, Subject, Unjudged, Verdict
 from functions.contract.policy import Policy
 from functions.contract.report import AuditReport, instant
 from functions.contract.signals import AuditRequest, TriggerKind
+from functions.ending import end
 from functions.reports.context import context
 
 if TYPE_CHECKING:  # a bundle is judged without a store
@@ -132,9 +133,13 @@ async def perform(
 async def _audit(
     request: AuditRequest, gather: Gather, standards: Standards, store: Store, clock: Clock, patience: Patience
 ) -> AuditReport | None:
+    if await _put_off(request, store, clock(), patience):
+        return None
     windows = windows_of(request, clock(), standards.policy)
     gaps = await store.notes.gaps()
     facts = await gather(request, windows, union_of_needs(standards.checks))
+    if await _put_off(request, store, clock(), patience):  # a change that began meanwhile
+        return None
     if request.round and not request.back and not _away(facts):
         # a server that is just back has scraped little, and still shows series of before it went
         log.info("audit %s of %s: its sources are back, and have to settle", request.audit, request.scope)
@@ -150,6 +155,18 @@ async def _audit(
     if done:
         await baseline.keep(store, report, facts)
     return report if done else None
+
+
+async def _put_off(request: AuditRequest, store: Store, now: datetime, patience: Patience) -> bool:
+    """Put the audit off while something else changes."""
+    signals = await store.queue.timeline(settling.horizon(now, patience.settle), now)
+    unjudged = await store.queue.unjudged_changes(now + patience.settle)
+    until = settling.settles_at(request, signals, unjudged, now, patience.settle)
+    if until is None:
+        return False
+    log.info("audit %s of %s waits until %s: something else changes", request.audit, request.scope, instant(until))
+    await store.queue.retry(request, until, counted=False)
+    return True
 
 
 def _away(facts: Facts) -> bool:
@@ -202,6 +219,4 @@ async def _kept(request: AuditRequest, store: Store, clock: Clock, lease: timede
             await store.queue.retry(request, clock(), counted=False)
         raise
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await end([task])

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _MAX_WAITING_EVENTS = 5000
 _LONGEST_BACKOFF = 60.0
+#: An API server that has just started refuses everybody until it has read who may do what (measured, Kubernetes 1.36).
+_REFUSAL_PASSES = timedelta(seconds=60)
 _MARK_EVERY = timedelta(seconds=60)
 _EVENT = "Event"
 
@@ -87,25 +89,26 @@ class Watcher:
         backoff, options = self._options.backoff, self._options
         heard: datetime | None = seen_in(self._mark)
         lost = ""
+        could = options.clock() - _REFUSAL_PASSES  # what was never readable is done without at once
         while True:
             asked = options.clock()
             try:
                 version = await self._list(kind, heard)
-                backoff = options.backoff
+                backoff, could = options.backoff, asked
                 if lost and heard is not None:
                     await self._gap(Gap(kind, heard, asked, lost))
                 heard, lost = asked, ""
                 async with asyncio.timeout(options.sweep * random.uniform(0.9, 1.1)):
                     async for change in self._source.watch(kind, version, on_trouble=lambda detail: self._note(kind, detail)):
                         self._apply(kind, change)
-                        heard = options.clock()
+                        heard = could = options.clock()
             except TimeoutError:
                 continue  # time for the next sweep
             except Expired as expired:
                 lost = expired.detail
             except KubernetesError as error:
                 self._note(kind, error.detail)
-                if error.why in FOR_GOOD:
+                if error.why in FOR_GOOD and options.clock() - could >= _REFUSAL_PASSES:
                     self.view.forget(kind)
                     self._is_listed(kind)
                     await asyncio.sleep(options.sweep)

@@ -105,3 +105,12 @@ def on_node(targets: Iterable[Target], name: str, nodes: Sequence[Node], pods: S
         or host_of(t.instance) in addresses
         or (t.labels.get("namespace", ""), t.labels.get("pod", "")) in running
     )
+
+
+def moved_away(target: Target, scraped: frozenset[str], name: str, pods: Sequence[Pod]) -> bool:
+    """Whether a target of a node went with its Pod: neither it nor another Pod of its workload is on the node any more."""
+    pod = target.labels.get("pod", "")
+    if not pod or target.instance in scraped:
+        return False
+    here = [p for p in pods if p.node == name and p.namespace == target.labels.get("namespace", "")]
+    return not any(p.name == pod or (p.workload and pod.startswith(f"{p.workload.partition('/')[2]}-")) for p in here)

@@ -102,7 +102,8 @@ class Telemetry:
         answer = await moment.relevant(self._names.devices, self._names.signals, everything=self._request.jobs is not None)
         if isinstance(answer, Known) and not answer.value.stored:
             if moment is self._now and self._request.jobs is None:
-                return Missing(Why.UNSUPPORTED, "the server holds no series at all (wrong address or tenant?)", answer.source)
+                # a server that has just started will have some soon, so this is worth asking again
+                return Missing(Why.UNREACHABLE, "the server holds no series at all (just started? wrong address or tenant?)", answer.source)
             if moment is not self._now:
                 return Missing(Why.NO_BASELINE, f"nothing is stored of {moment.at:%Y-%m-%d %H:%M:%S} UTC", answer.source)
         return answer
@@ -139,11 +140,14 @@ class Telemetry:
         if scope.kind != "node":
             return
         instances: set[str] = set()
-        nodes = value_of(self._request.nodes)
-        for name, pods in (("targets", self._request.pods), ("targets_before", self._request.pods_before)):
+        nodes, here = value_of(self._request.nodes), self._request.pods
+        for name, pods in (("targets", here), ("targets_before", self._request.pods_before)):
             fact = found[name]
             if isinstance(fact, Known):
-                held = relevance.on_node(fact.value, scope.name, nodes, (*value_of(pods), *value_of(self._request.pods)))
+                held = relevance.on_node(fact.value, scope.name, nodes, (*value_of(pods), *value_of(here)))
+                if name == "targets_before" and isinstance(here, Known):
+                    # what was drained is judged where it runs now
+                    held = tuple(t for t in held if not relevance.moved_away(t, frozenset(instances), scope.name, here.value))
                 found[name] = carried(fact, held)
                 instances |= {t.instance for t in held}
         narrow = (one_of("instance", instances),) if instances else None

@@ -84,7 +84,8 @@ class Connection:
     async def _turn(self) -> AsyncIterator[None]:
         """A place among the few that speak at once: a storm of requests waits here, not for connections that are refused."""
         try:
-            await asyncio.wait_for(self._turns.acquire(), _PATIENCE)
+            async with asyncio.timeout(_PATIENCE):
+                await self._turns.acquire()
         except TimeoutError:
             raise StoreError("Redis is too slow for what is asked of it") from None
         try:

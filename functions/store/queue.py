@@ -200,6 +200,14 @@ class Queue:
         found = [unpack_object(data, "a signal of the timeline") for data in raw]
         return [_signal(s) for s in found if wanted is None or s.get("scope") in wanted]
 
+    async def unjudged_changes(self, until: datetime) -> set[Scope]:
+        """Scopes of the changes whose audits are under way, or due by then."""
+        slots = list(await self._c.do("ZRANGEBYSCORE", self._c.key("due"), "-inf", ms(until)))
+        for audit in await self._c.do("ZRANGE", self._c.key("work"), 0, -1):
+            slots.append(await self._c.do("HGET", self._c.key("audit", audit.decode()), "slot") or b"")
+        parts = (slot.decode().rpartition("|") for slot in slots)
+        return {Scope.parse(scope) for scope, _, lane in parts if scope and lane == Lane.SETTLED}
+
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
         """Audits that were given up, latest first."""
         letters = []

@@ -147,9 +147,10 @@ class FakeKubernetes:
 
     def _list(self, request: web.Request, kind: str, namespace: str) -> web.Response:
         found = [raw for key, raw in sorted(self.objects.items()) if key[0] == kind and namespace in ("", key[1])]
-        if field := request.query.get("fieldSelector"):
-            node = field.partition("spec.nodeName=")[2]
-            found = [raw for raw in found if raw.get("spec", {}).get("nodeName") == node]
+        for part in filter(None, request.query.get("fieldSelector", "").split(",")):
+            place, _, value = part.partition("=")
+            section, _, name = place.partition(".")
+            found = [raw for raw in found if raw.get(section, {}).get(name) == value]
         for part in filter(None, request.query.get("labelSelector", "").split(",")):
             key, _, value = part.partition("=")
             found = [raw for raw in found if raw["metadata"].get("labels", {}).get(key) == value]
@@ -192,6 +193,8 @@ class FakeKubernetes:
             if request.transport is not None:
                 request.transport.abort()
             return response
+        except ConnectionResetError:
+            return response  # whoever watched is gone
         finally:
             self._open.discard(task)
         await response.write_eof()

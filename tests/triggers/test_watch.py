@@ -489,3 +489,19 @@ async def test_a_gap_while_the_store_is_away_waits_and_ends_nothing(world: World
             while not world.gaps:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     assert refused == 0
+
+
+async def test_an_api_server_that_refuses_everybody_just_after_its_start_blinds_nobody(world: World) -> None:
+    async with world.watching() as watcher:
+        world.cluster.allowed = lambda _resource: False
+        world.cluster.compact()
+        world.cluster.drop_watches()
+        async with asyncio.timeout(5):
+            while len(watcher.trouble) < 6:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert watcher.view.knows("Pod")
+        world.cluster.allowed = lambda _resource: True
+        await world.cluster.put(daemon_set(2, updated=0))
+        await world.cluster.put(daemon_set(2))
+        assert await world.intake.until(2) == ["cluster schedule first-start", "DaemonSet/gpu/exporter rollout complete"]
+    assert "DaemonSet" in {gap.kind for gap in world.gaps}

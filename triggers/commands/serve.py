@@ -23,6 +23,7 @@ from functions.chat.message import Channel
 from functions.chat.redact import Redactor
 from functions.contract.errors import Again
 from functions.contract.signals import AuditRequest
+from functions.ending import end
 from functions.report import Desk
 from functions.settings import Settings, SettingsError
 from functions.store import Store
@@ -117,7 +118,8 @@ async def _serve(settings: Settings, name: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with parts(settings, embedded=name == "run") as shared, AsyncExitStack() as stack:
-        background = _background(shared) if name == "run" else []
+        running: set[asyncio.Task[None]] = set()
+        background = _background(shared, running) if name == "run" else []
         runner = web.AppRunner(application(_role(name, shared)), access_log=None, shutdown_timeout=25)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -127,9 +129,8 @@ async def _serve(settings: Settings, name: str) -> None:
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(work, name=title) for title, work in background]
         waiting: asyncio.Task[Any] = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end([waiting, *tasks])
+        await end(running)  # while the store is open: what is cut off here may be taken over at once
         for task in done - {waiting}:
             if not task.cancelled() and (error := task.exception()):
                 raise error
@@ -157,10 +158,9 @@ def _role(name: str, shared: Parts) -> Role:
     )
 
 
-def _background(shared: Parts) -> list[tuple[str, Coroutine[Any, Any, None]]]:
-    """The loops of `run`: watch, claim and audit, report, schedule."""
+def _background(shared: Parts, running: set[asyncio.Task[None]]) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+    """The loops of `run`: watch, claim and audit, report, schedule. `running`: the audits under way."""
     settings = shared.settings
-    running: set[asyncio.Task[None]] = set()
 
     async def hand(request: AuditRequest) -> None:
         task = asyncio.create_task(_audit(shared, request), name=f"audit {request.audit}")

@@ -194,3 +194,34 @@ async def test_two_clusters_share_a_server_and_nothing_else(server: Server, stor
     assert await other.queue.claim_due(later(300), MINUTE) == []
     assert (await other.queue.offer([settling("a")], NOW)).new == 1
     await other.close()
+
+
+async def test_changes_that_are_not_judged_yet_are_known_while_they_wait_and_while_they_are_audited(store: Store) -> None:
+    node = Scope("node", "", "gpu-1")
+    await store.queue.offer([settling("a"), settling("b", due=900, scope=node), Entry(signal("c", CLUSTER), NOW)], NOW)
+    assert await store.queue.unjudged_changes(later(300)) == {EXPORTER}
+    assert await store.queue.unjudged_changes(later(900)) == {EXPORTER, node}
+    await store.queue.claim_due(later(300), MINUTE)
+    assert await store.queue.unjudged_changes(later(300)) == {EXPORTER}
+
+
+async def test_a_claim_that_is_given_back_tells_the_next_one_why(store: Store) -> None:
+    await store.queue.offer([settling("a")], NOW)
+    [claimed] = await store.queue.claim_due(later(300), MINUTE)
+    await store.queue.retry(claimed, later(310), counted=False, fault="KeyError: 'x'", back=later(305))
+    [again] = await store.queue.claim_due(later(310), MINUTE)
+    assert (again.attempt, again.fault, again.back) == (1, "KeyError: 'x'", later(305))
+
+
+async def test_an_audit_that_was_put_off_by_who_began_it_can_be_sent_and_begun_again_but_not_too_soon(store: Store) -> None:
+    await store.queue.offer([settling("a")], NOW)
+    [sent] = await store.queue.claim_due(later(300), MINUTE, start=False)
+    begun = await store.queue.start(sent.audit, later(301), MINUTE)
+    assert begun is not None
+    await store.queue.retry(begun, later(400), counted=False)
+    assert await store.queue.start(sent.audit, later(302), MINUTE) is None, "the event came twice"
+    [again] = await store.queue.claim_due(later(400), MINUTE, start=False)
+    second = await store.queue.start(again.audit, later(401), MINUTE)
+    assert second is not None
+    assert second.attempt == 1
+    assert await store.queue.start(again.audit, later(402), MINUTE) is None
