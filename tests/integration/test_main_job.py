@@ -1,222 +1,189 @@
 """The main job with real parts: a real Prometheus and Alertmanager, a Valkey of Telltale's own, exporters over HTTP, and
 `telltale run` as a process. Only the Kubernetes API is played, at the wire. Nothing patches Telltale.
+
+Here is what goes wrong: a rollout that breaks the way, processes that are killed, a Prometheus that is away or new. Each
+story has a world of its own. They wait more than they work, so they run side by side, and each test awaits its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
-from functions.evidence.exposition import sections
-from tests.support.alertmanager import alertmanager, free_port
-from tests.support.exporters import Exporters, exporters
-from tests.support.inbox import Inbox, inbox
+from functions.ending import end
+from tests.support.alertmanager import alertmanager
+from tests.support.inbox import Message
 from tests.support.kubernetes import FakeKubernetes
-from tests.support.prometheus import Server, job, prometheus
+from tests.support.main_job import BEFORE, TOKEN, MainJob, about, codes, exposed, main_job, replaced, roll, scrape
 
-ROOT = Path(__file__).resolve().parents[2]
-INCIDENT = ROOT / "triggers/demo/incident"
-STREAM = [json.loads(line) for line in (ROOT / "triggers/demo/watch.jsonl").read_text().splitlines()]
-RULES = (INCIDENT / "rules/inference.yaml").read_text()
-TOKEN = "integration-token"
-
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
+_AT_ONCE = 3
 
 
 @dataclass
 class World:
-    """Everything around Telltale, and Telltale."""
+    cluster: FakeKubernetes
+    job: MainJob
 
-    kubernetes: FakeKubernetes
-    fleet: Exporters
-    server: Server
-    chat: Inbox
-    folder: Path
-    port: int = field(default_factory=free_port)
-    process: asyncio.subprocess.Process | None = None
+    async def break_the_way(self) -> None:
+        """The rollout of the incident, and what its exporters expose afterwards."""
+        self.job.serve(exposed("after"))
+        await roll(self.cluster, lambda: self.job.discover(exposed("after")))
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def start(self) -> None:
-        """Start `telltale run` and wait until it serves."""
-        kubeconfig = self.folder / "kubeconfig"
-        kubeconfig.write_text(self.kubernetes.kubeconfig())
-        environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith(("TELLTALE_", "K_"))},
-            "PYTHONPATH": str(ROOT),
-            "KUBECONFIG": str(kubeconfig),
-            "TELLTALE_CLUSTER": "lab",
-            "TELLTALE_PROMETHEUS_URL": self.server.url,
-            "TELLTALE_DATA_DIR": str(self.folder / "data"),
-            "TELLTALE_LISTEN": f"127.0.0.1:{self.port}",
-            "TELLTALE_TOKEN": TOKEN,
-            "TELLTALE_SETTLE": "6",
-            "TELLTALE_SWEEP": "5",
-            "TELLTALE_TICK": "1",
-            "TELLTALE_WEBHOOK_URL": self.chat.url,
-            "TELLTALE_RULES": str(INCIDENT / "rules/gpu.yaml"),
-            "TELLTALE_DASHBOARDS": str(INCIDENT / "dashboards"),
-            "TELLTALE_LEASE": "20",
-        }
-        log = (self.folder / "telltale.log").open("ab")
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "triggers.cli", "run", env=environment, cwd=self.folder, stdout=log, stderr=log
-        )
-        log.close()
-        async with aiohttp.ClientSession() as session:
-            for _ in range(150):
-                try:
-                    async with session.get(f"{self.url}/health/readiness") as response:
-                        if response.status == 200:
-                            return
-                except aiohttp.ClientError:
-                    await asyncio.sleep(0.1)
-        raise AssertionError((self.folder / "telltale.log").read_text()[-2000:])
-
-    async def stop(self, how: int = signal.SIGTERM) -> None:
-        if self.process and self.process.returncode is None:
-            self.process.send_signal(how)
-            await self.process.wait()
-
-    async def get(self, path: str) -> Any:
-        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session, session.get(self.url + path) as response:
-            assert response.status == 200, await response.text()
-            return await response.json()
-
-    async def audits(self, kind: str, phase: str) -> list[dict[str, Any]]:
-        found = (await self.get("/api/v1/audits"))["audits"]
-        return [a for a in found if a["trigger"]["kind"] == kind and a["trigger"].get("phase") == phase]
-
-    async def audited(self, kind: str, phase: str, seconds: float = 60) -> dict[str, Any]:
-        for _ in range(int(seconds * 4)):
-            if found := await self.audits(kind, phase):
-                return found[0]
-            await asyncio.sleep(0.25)
-        raise AssertionError(f"no audit of {kind} {phase}: {(self.folder / 'telltale.log').read_text()[-2000:]}")
-
-    def expose(self, window: str) -> None:
-        """Serve what the incident's targets exposed before or after the rollout."""
-        for name, body, _ in bodies(window):
-            self.fleet.serve(name, body)
-
-    async def roll(self) -> None:
-        """The rollout, as the API server tells it."""
-        for line in STREAM:
-            raw = line["object"]
-            if line["at"] == STREAM[0]["at"] or raw["kind"] == "Event" or line["at"] > "2026-11-17T10:05":
-                continue
-            if line["type"] == "DELETED":
-                await self.kubernetes.delete(raw["kind"], raw["metadata"]["name"], raw["metadata"].get("namespace", ""))
-            else:
-                await self.kubernetes.put(raw)
-            await asyncio.sleep(0.4 if raw["kind"] == "DaemonSet" else 0)
-
-
-def bodies(window: str) -> list[tuple[str, str, dict[str, str]]]:
-    """(name, body, target labels) of the incident; a target is known by job and node, since Pods change."""
-    found = []
-    for file in sorted((INCIDENT / "metrics" / window).glob("*.prom")):
-        for number, section in enumerate(sections(file.read_text())):
-            labels = {
-                k: v
-                for k, v in (section.target or {}).items()
-                if k not in ("honor_labels", "up", "duration", "scraped_at", "error", "instance")
-            }
-            found.append((f"{labels.pop('job')}-{number}", section.body, labels))
-    return found
+    def told(self, kind: str = "summary") -> list[Message]:
+        return [m for m in self.job.chat.messages if m["kind"] == kind and about(m)[0] == "rollout"]
 
 
 @asynccontextmanager
-async def world(folder: Path) -> AsyncIterator[World]:
-    async with AsyncExitStack() as stack:
-        kubernetes = await stack.enter_async_context(FakeKubernetes())
-        kubernetes.put_now(*(line["object"] for line in STREAM if line["at"] == STREAM[0]["at"]))
-        fleet = await stack.enter_async_context(exporters({}))
-        for name, body, _ in bodies("before"):
-            fleet.serve(name, body)
-        jobs = ("nvidia-dcgm-exporter", "vllm")
-        scrape = [job(j, fleet, *((n, labels) for n, _, labels in bodies("after") if n.startswith(j))) for j in jobs]
-        server = await stack.enter_async_context(prometheus(scrape, rules=RULES))
-        chat = await stack.enter_async_context(inbox())
-        await server.scraped(3)
-        here = World(kubernetes, fleet, server, chat, folder)
-        try:
-            await here.start()
-            yield here
-        finally:
-            await here.stop()
+async def world(folder: Path, **settings: str) -> AsyncIterator[World]:
+    async with FakeKubernetes() as cluster:
+        cluster.put_now(*BEFORE)
+        (folder / "kubeconfig").write_text(cluster.kubeconfig())
+        async with main_job(folder / "kubeconfig", folder, **settings) as job:
+            await job.audited("schedule", "first-start")
+            yield World(cluster, job)
 
 
-def codes(message: dict[str, Any]) -> set[str]:
-    return {f["code"] for f in message["report"]["findings"] if f["verdict"] == "fail"}
-
-
-async def test_a_rollout_that_breaks_the_way_is_told_once_with_what_to_change_and_an_alert_finds_its_workload(tmp_path: Path) -> None:
+async def a_rollout_that_breaks_the_way_is_told_once_with_what_to_change_and_an_alert_finds_its_workload(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
-        await here.audited("schedule", "first-start")
-        await asyncio.sleep(3)
-        here.expose("after")
-        await here.roll()
-        told = await here.chat.wait(lambda m: m["kind"] == "summary" and m["report"]["audit"]["trigger"]["kind"] == "rollout", 90)
+        await here.break_the_way()
+        told = await here.job.told("summary", "rollout", "complete")
         assert told["schema"] == "telltale.dev/message/v1"
-        assert told["report"]["audit"]["trigger"]["phase"] == "complete"
-        assert {"metric-rename/renamed", "metric-rename/label-renamed", "metric-rename/rule-dead", "label-mapping/pod-missing"} <= codes(
-            told
-        )
+        expected = {"metric-rename/renamed", "metric-rename/label-renamed", "metric-rename/rule-dead", "label-mapping/pod-missing"}
+        assert expected <= codes(told)
         renamed = {
             f["subject"]["metric"]: f["subject"]["renamed_to"] for f in told["report"]["findings"] if f["code"] == "metric-rename/renamed"
         }
         assert renamed["DCGM_FI_DEV_GPU_TEMP"] == "DCGM_FI_DEV_GPU_TEMP_CELSIUS"
         assert "GPUTemperatureHigh" in told["text"]
-        stored = (await here.get("/api/v1/findings?limit=500"))["findings"]
-        assert "metric-rename/rule-dead" in {f["code"] for f in stored}
-        stub = await here.chat.wait(lambda m: m["kind"] == "postmortem")
+        assert await here.job.finding("metric-rename/rule-dead")
+        stub = await here.job.chat.wait(lambda m: m["kind"] == "postmortem")
         for part in ("Trigger signal", "Affected workload", "Trace", "Device", "Actions observed", "Recovery", "Dimension to add"):
             assert part in stub["text"]
 
-        async with alertmanager(tmp_path / "alertmanager", f"{here.url}/alertmanager", TOKEN) as url, aiohttp.ClientSession() as session:
+        url = f"{here.job.url}/alertmanager"
+        async with alertmanager(tmp_path / "alertmanager", url, TOKEN) as pager, aiohttp.ClientSession() as session:
             alert = {"labels": {"alertname": "VllmRequestLatencyP95High", "namespace": "chat-prod", "severity": "critical"}}
-            async with session.post(f"{url}/api/v2/alerts", json=[alert]) as response:
+            async with session.post(f"{pager}/api/v2/alerts", json=[alert]) as response:
                 assert response.status == 200
-            audit = await here.audited("alert", "firing")
+            audit = await here.job.audited("alert", "firing")
         assert audit["scope"] == "namespace/chat-prod"
-        rollouts = [m for m in here.chat.messages if m["kind"] == "summary" and m["report"]["audit"]["trigger"]["kind"] == "rollout"]
-        assert len(rollouts) == 1
+        assert len(here.told()) == 1
 
 
-async def test_killed_while_a_rollout_happens_it_is_audited_once_and_posted_once(tmp_path: Path) -> None:
+async def killed_while_a_rollout_happens_it_is_audited_once_and_posted_once(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
-        await here.audited("schedule", "first-start")
-        await asyncio.sleep(2)
-        here.expose("after")
-        await here.roll()
-        await asyncio.sleep(0.5)
-        await here.stop(signal.SIGKILL)
-        await here.start()
-        await here.audited("rollout", "complete", 90)
-        await here.chat.wait(lambda m: m["kind"] == "summary" and m["report"]["audit"]["trigger"]["kind"] == "rollout", 60)
-        await asyncio.sleep(5)
-        assert len(await here.audits("rollout", "complete")) == 1
-        assert (
-            len(
-                {
-                    m["key"]
-                    for m in here.chat.messages
-                    if m.get("report", {}).get("audit", {}).get("trigger", {}).get("kind") == "rollout" and m["kind"] == "summary"
-                }
-            )
-            == 1
+        await here.break_the_way()
+        await here.job.stop(signal.SIGKILL)
+        await here.job.start()
+        await here.job.told("summary", "rollout", "complete")
+        await asyncio.sleep(3)
+        assert len(await here.job.audits("rollout", "complete")) == 1
+        assert len({m["key"] for m in here.told()}) == 1
+
+
+async def a_rollout_while_prometheus_is_away_is_unknown_and_judged_by_itself_when_it_is_back(tmp_path: Path) -> None:
+    async with world(tmp_path, SETTLE="5") as here:
+        await here.job.server.stop()
+        here.job.serve(exposed("after"))
+        await roll(here.cluster)
+        unknown = await here.job.told("summary", "rollout", "complete")
+        assert unknown["report"]["audit"]["verdict"] == "unknown"
+        assert "is unknown**, which is not healthy" in unknown["text"]
+        assert here.job.server.url in unknown["text"], "it does not say what can't be reached"
+        again = await here.job.audited("rollout", "complete", more_than=1)
+        assert again["verdict"] == "unknown"
+        assert len(here.told()) == 1, "one outage is told once"
+
+        await here.job.server.start_again(scrape=scrape(here.job.fleet, exposed("after")))
+        judged = await here.job.told("update", "rollout", "complete")
+        assert {"metric-rename/renamed", "metric-rename/rule-dead", "label-mapping/pod-missing"} <= codes(judged)
+        assert not codes(judged) & {"metric-rename/dual-emitted", "telemetry-gap/target-down"}, "it was judged before it had settled"
+        assert judged["report"]["audit"]["baseline"] == unknown["report"]["audit"]["baseline"]
+
+
+async def what_prometheus_could_not_show_is_resolved_when_it_is_back_and_all_is_well(tmp_path: Path) -> None:
+    async with world(tmp_path, SETTLE="5") as here:
+        await here.job.server.stop()
+        await roll(here.cluster)
+        await here.job.told("summary", "rollout", "complete")
+        await here.job.server.start_again(scrape=scrape(here.job.fleet, replaced(exposed("before"))))
+        ended = await here.job.told("resolved", "rollout", "complete")
+        assert ended["report"]["audit"]["verdict"] == "pass"
+        assert [m["kind"] for m in here.job.chat.messages] == ["summary", "resolved"]
+
+
+async def a_prometheus_that_is_new_since_the_upgrade_is_compared_with_what_was_kept(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await here.job.server.stop()
+        await here.job.server.start_again(empty=True)
+        await here.break_the_way()
+        told = await here.job.told("summary", "rollout", "complete")
+        assert {"metric-rename/renamed", "metric-rename/unit-changed", "metric-rename/rule-dead", "label-mapping/pod-missing"} <= codes(
+            told
         )
+        labels = {
+            f["subject"]["label"]: f["subject"]["renamed_to"]
+            for f in told["report"]["findings"]
+            if f["code"] == "metric-rename/label-renamed"
+        }
+        assert labels["Hostname"] == "hostname"
+        [line] = told["report"]["audit"]["coverage"]
+        assert "compared with the last good inventory" in line
+        assert line.endswith(f"of {told['report']['audit']['baseline'].replace('T', ' ').replace('Z', ' UTC')}")
+
+
+STORIES: dict[str, Callable[[Path], Awaitable[None]]] = {
+    f"test_{story.__name__}": story
+    for story in (
+        a_rollout_that_breaks_the_way_is_told_once_with_what_to_change_and_an_alert_finds_its_workload,
+        killed_while_a_rollout_happens_it_is_audited_once_and_posted_once,
+        a_rollout_while_prometheus_is_away_is_unknown_and_judged_by_itself_when_it_is_back,
+        what_prometheus_could_not_show_is_resolved_when_it_is_back_and_all_is_well,
+        a_prometheus_that_is_new_since_the_upgrade_is_compared_with_what_was_kept,
+    )
+}
+Stories = dict[str, asyncio.Task[None]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stories(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stories]:
+    """The stories of the tests that were chosen, begun."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def tell(name: str) -> None:
+        async with turns:
+            await STORIES[name](tmp_path_factory.mktemp(name[:30]))
+
+    chosen = [item.name for item in request.session.items if item.name in STORIES]
+    tasks = {name: asyncio.create_task(tell(name), name=name) for name in chosen}
+    yield tasks
+    await end(tasks.values())
+
+
+async def test_a_rollout_that_breaks_the_way_is_told_once_with_what_to_change_and_an_alert_finds_its_workload(stories: Stories) -> None:
+    await stories["test_a_rollout_that_breaks_the_way_is_told_once_with_what_to_change_and_an_alert_finds_its_workload"]
+
+
+async def test_killed_while_a_rollout_happens_it_is_audited_once_and_posted_once(stories: Stories) -> None:
+    await stories["test_killed_while_a_rollout_happens_it_is_audited_once_and_posted_once"]
+
+
+async def test_a_rollout_while_prometheus_is_away_is_unknown_and_judged_by_itself_when_it_is_back(stories: Stories) -> None:
+    await stories["test_a_rollout_while_prometheus_is_away_is_unknown_and_judged_by_itself_when_it_is_back"]
+
+
+async def test_what_prometheus_could_not_show_is_resolved_when_it_is_back_and_all_is_well(stories: Stories) -> None:
+    await stories["test_what_prometheus_could_not_show_is_resolved_when_it_is_back_and_all_is_well"]
+
+
+async def test_a_prometheus_that_is_new_since_the_upgrade_is_compared_with_what_was_kept(stories: Stories) -> None:
+    await stories["test_a_prometheus_that_is_new_since_the_upgrade_is_compared_with_what_was_kept"]

@@ -1,18 +1,19 @@
 """Exporters for tests: one aiohttp server, many targets, each with a body that can be switched at run time.
 
-A target is a path (`/NAME/metrics`). A body is text, an HTTP status, or a coroutine that makes one; what was asked
-for is counted, so that a test can wait for scrapes.
+A target is a path (`/NAME/metrics`). A body is text or bytes, or a function that makes the next one; what was asked for
+is counted, so that a test can wait for scrapes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
+Body = str | bytes | Callable[[], str]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -20,7 +21,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Served:
     """What one target answers."""
 
-    body: str | bytes
+    body: Body
     status: int = 200
     content_type: str = CONTENT_TYPE
     #: seconds before it answers
@@ -38,7 +39,7 @@ class Exporters:
     def path(self, name: str) -> str:
         return f"/{name}/metrics"
 
-    def serve(self, name: str, body: str | bytes, *, status: int = 200, content_type: str = CONTENT_TYPE, delay: float = 0.0) -> None:
+    def serve(self, name: str, body: Body, *, status: int = 200, content_type: str = CONTENT_TYPE, delay: float = 0.0) -> None:
         """Make a target, or switch what it answers from its next scrape on."""
         scrapes = self.targets[name].scrapes if name in self.targets else 0
         self.targets[name] = Served(body, status, content_type, delay, scrapes)
@@ -63,7 +64,8 @@ class Exporters:
         if served.delay:
             await asyncio.sleep(served.delay)
         served.scrapes += 1
-        body = served.body.encode() if isinstance(served.body, str) else served.body
+        made = served.body() if callable(served.body) else served.body
+        body = made.encode() if isinstance(made, str) else made
         return web.Response(body=body, status=served.status, headers={"Content-Type": served.content_type})
 
 

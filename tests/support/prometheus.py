@@ -73,11 +73,14 @@ def job(name: str, fleet: Exporters, *targets: str | tuple[str, Mapping[str, str
 class Server:
     """A running Prometheus."""
 
-    def __init__(self, url: str, directory: Path, process: asyncio.subprocess.Process, config: dict[str, Any]) -> None:
+    def __init__(
+        self, url: str, directory: Path, process: asyncio.subprocess.Process, config: dict[str, Any], command: Sequence[str]
+    ) -> None:
         self.url = url
         self.directory = directory
         self.process = process
         self.config = config
+        self._command = command
 
     async def api(self, path: str, **params: str) -> Any:
         """The decoded `data` of an API call."""
@@ -134,6 +137,17 @@ class Server:
                 self.process.kill()
             await self.process.wait()
 
+    async def start_again(self, *, scrape: Sequence[dict[str, Any]] | None = None, empty: bool = False) -> None:
+        """Start it where it was, after `stop`: on the same port, with its data or without."""
+        if scrape is not None:
+            self.config["scrape_configs"] = list(scrape)
+            (self.directory / "prometheus.yaml").write_text(yaml.safe_dump(self.config))
+        if empty:
+            shutil.rmtree(self.directory / "data")
+        with (self.directory / "log").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory)
+        assert await _ready(self), (self.directory / "log").read_text()[-2000:]
+
 
 @asynccontextmanager
 async def prometheus(
@@ -170,7 +184,7 @@ async def _started(binary: str, directory: Path, settings: dict[str, Any], flags
     for attempt in range(4):
         port = free_port()
         log = (directory / "log").open("wb")
-        process = await asyncio.create_subprocess_exec(
+        command = [
             binary,
             f"--config.file={directory / 'prometheus.yaml'}",
             f"--storage.tsdb.path={directory / 'data'}",
@@ -178,12 +192,10 @@ async def _started(binary: str, directory: Path, settings: dict[str, Any], flags
             "--web.enable-lifecycle",
             *quick,
             *flags,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=directory,
-        )
+        ]
+        process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=subprocess.STDOUT, cwd=directory)
         log.close()
-        server = Server(f"http://127.0.0.1:{port}", directory, process, settings)
+        server = Server(f"http://127.0.0.1:{port}", directory, process, settings, command)
         if await _ready(server):
             return server
         await server.stop()
