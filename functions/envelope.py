@@ -8,6 +8,7 @@ Binary and structured HTTP modes, version 1.0: https://github.com/cloudevents/sp
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ import orjson
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 _REQUIRED = ("specversion", "id", "source", "type")
+_ATTRIBUTES = frozenset({*_REQUIRED, "subject", "time", "datacontenttype", "dataschema", "data", "data_base64"})
+_EXTENSION = re.compile(r"[a-z0-9]+")
 
 
 class NotAnEvent(ValueError):
@@ -76,7 +79,7 @@ def read(headers: Mapping[str, str], body: bytes) -> Event:
         type=str(attributes["type"]),
         subject=str(attributes.get("subject") or ""),
         data=_json(data) if isinstance(data, bytes) and data.strip() else (None if isinstance(data, bytes) else data),
-        extensions={k: str(v) for k, v in attributes.items() if k not in (*_REQUIRED, "subject", "time", "datacontenttype", "dataschema")},
+        extensions={k: str(v) for k, v in attributes.items() if k not in _ATTRIBUTES},
         time=attributes.get("time") if isinstance(attributes.get("time"), datetime) else None,
     )
 
@@ -115,6 +118,10 @@ def extensions(overrides: str) -> dict[str, str]:
         raise ValueError("K_CE_OVERRIDES is not a JSON object with extensions") from None
     if not isinstance(added, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in added.items()):
         raise ValueError("K_CE_OVERRIDES: extensions must be texts")
+    for name in added:
+        # an attribute's name would replace what the event is: its id is what duplicates are known by
+        if name in _ATTRIBUTES or not _EXTENSION.fullmatch(name):
+            raise ValueError(f"K_CE_OVERRIDES: {name[:40]!r} is no name of an extension (letters a to z and digits)")
     return added
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import aiohttp
-
 from functions import intake, report
 from functions.audit import Gather, Patience, Standards, perform
 from functions.contract.errors import Again, Never
@@ -25,6 +23,7 @@ from functions.store import Store
 from triggers import alertmanager, schedule
 from triggers.exempt import Exempt
 from triggers.observer import Contended, Limits
+from triggers.sink import Sink
 from triggers.watch import Gap, Options, from_cloudevent, sweep
 
 log = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class Parts:
     objects: KubernetesSource | None = None
     directory: alertmanager.Directory | None = None
     timing: intake.Timing = field(default_factory=intake.Timing)
-    session: aiohttp.ClientSession | None = None
+    sink: Sink | None = None
     clock: Callable[[], datetime] = utc_now
 
     @property
@@ -124,7 +123,7 @@ class Parts:
         """A completed audit, or a tick: both only wake the outbox."""
         if event.type in (COMPLETED, PING):
             outcome = await report.work(self.store, self.desk, self.clock)
-            for audit in outcome.drafted if self.settings.sink else ():
+            for audit in outcome.drafted if self.sink else ():
                 await self._send(self._event(DRAFTED, f"{audit}/postmortem", "", {"audit": audit}))
 
     async def dead_event(self, event: Event) -> None:
@@ -151,15 +150,9 @@ class Parts:
         return write(id=identity, source=source, type=type_, subject=subject, data=data, overrides=self.settings.ce_overrides)
 
     async def _send(self, message: tuple[Mapping[str, str], bytes]) -> None:
-        if not self.settings.sink or self.session is None:
+        if self.sink is None:
             raise Again("K_SINK is not set: there is nowhere to send events to")
-        headers, body = message
-        try:
-            async with self.session.post(self.settings.sink, data=body, headers=headers) as response:
-                if response.status >= 300:
-                    raise Again(f"the sink answered {response.status}")
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise Again(f"the sink can't be reached: {type(error).__name__}") from None
+        await self.sink.send(*message)
 
 
 class StoredBoard:

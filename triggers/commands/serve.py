@@ -14,7 +14,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import aiohttp
 from aiohttp import web
 
 from functions import baseline, intake, report, wiring
@@ -29,6 +28,7 @@ from functions.settings import Settings, SettingsError
 from functions.store import Store
 from functions.store.embedded import EmbeddedServer
 from triggers import schedule
+from triggers import sink as sinks
 from triggers.oidc import Verifier
 from triggers.roles import Parts, StoredBoard, forever
 from triggers.serve import Role, application
@@ -102,14 +102,16 @@ async def parts(settings: Settings, *, embedded: bool) -> AsyncIterator[Parts]:
         wiring.check_paths(settings)
         metrics, objects = await stack.enter_async_context(wiring.live_sources(settings))
         store = await stack.enter_async_context(opened(settings, embedded=embedded))
-        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)))
+        sink = sinks.of(settings)
+        if sink is not None:
+            stack.push_async_callback(sink.close)
         ways = channels(settings)
         for channel in ways.values():
             stack.push_async_callback(channel.close)
         desk = Desk(ways, Redactor(standards.policy.masks), wiring.TITLES, settings.board_url)
         timing = intake.Timing(intake.settling_time(settings.settle), timedelta(seconds=settings.lease))
         gather = wiring.live_gather(settings, metrics, objects, standards, partial(baseline.recall, store))
-        yield Parts(settings, store, standards, gather, desk, objects, timing=timing, session=session)
+        yield Parts(settings, store, standards, gather, desk, objects, timing=timing, sink=sink)
 
 
 async def _serve(settings: Settings, name: str) -> None:
