@@ -7,6 +7,8 @@ Binary and structured HTTP modes, version 1.0: https://github.com/cloudevents/sp
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -38,6 +40,17 @@ class Event:
     data: Any
     extensions: Mapping[str, str] = field(default_factory=dict)
     time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """A dead letter: a name by which a repetition is known, what it is, why it came, from whom, and what to keep of its headers."""
+
+    id: str
+    what: str
+    why: str
+    where: str
+    headers: Mapping[str, str]
 
 
 def read(headers: Mapping[str, str], body: bytes) -> Event:
@@ -82,6 +95,32 @@ def read(headers: Mapping[str, str], body: bytes) -> Event:
         extensions={k: str(v) for k, v in attributes.items() if k not in _ATTRIBUTES},
         time=attributes.get("time") if isinstance(attributes.get("time"), datetime) else None,
     )
+
+
+def read_undelivered(headers: Mapping[str, str], body: bytes) -> Undelivered:
+    """What a dead letter says of itself, whatever its data is. Raises NotAnEvent for what is no event at all.
+
+    A broker adds to the event why it could not be delivered: a status, the subscriber and (in base64) what it said.
+    https://knative.dev/docs/eventing/event-delivery/
+    """
+    kept = {k: v for name, v in headers.items() if (k := name.lower()).startswith("ce-") or k == "content-type"}
+    structured = kept.get("content-type", "").lower().startswith(STRUCTURED)
+    if not structured:
+        _demand({name: kept.get(f"ce-{name}") for name in _REQUIRED})
+    where = kept.get("ce-knativeerrordest", "")
+    names = [kept.get("ce-source", ""), kept.get("ce-id", ""), where, *([hashlib.sha256(body).hexdigest()] if structured else [])]
+    about = kept.get("ce-subject") or "/".join(filter(None, (kept.get(f"ce-{n}", "") for n in ("kind", "namespace", "name"))))
+    said = ": ".join(filter(None, (kept.get("ce-knativeerrorcode", ""), _decoded(kept.get("ce-knativeerrordata", "")))))
+    identity = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+    what = " ".join(filter(None, (kept.get("ce-type", "a structured event"), about)))
+    return Undelivered(f"event-{identity}", what, said or "no reason given", where, kept)
+
+
+def _decoded(text: str) -> str:
+    try:
+        return " ".join(base64.b64decode(text, validate=True).decode(errors="replace").split())[:500]
+    except ValueError:
+        return text[:500]
 
 
 def write(

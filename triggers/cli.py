@@ -64,6 +64,11 @@ def parser() -> argparse.ArgumentParser:
     postmortem.add_argument("id", metavar="ID")
     postmortem.add_argument("--format", choices=("markdown", "json"), default="markdown")
 
+    letters = commands.add_parser("dead-letters", help="events, audits and messages that came to nothing; replay or drop them")
+    letters.add_argument("--replay", action="append", default=[], metavar="ID", help="try again (again for more; `all` for all)")
+    letters.add_argument("--drop", action="append", default=[], metavar="ID", help="forget (again for more; `all` for all)")
+    letters.add_argument("--format", choices=FORMATS[:2], default="text")
+
     doctor = commands.add_parser("doctor", help="what can be reached, and what may not be done")
     doctor.add_argument("--format", choices=FORMATS[:2], default="text")
     return top
@@ -118,6 +123,10 @@ def _dispatch(options: argparse.Namespace) -> int:
         from triggers.commands import doctor
 
         return doctor.run(options)
+    if options.command == "dead-letters":
+        from triggers.commands import letters
+
+        return letters.run(options)
     from triggers.commands import records
 
     return records.run(options)

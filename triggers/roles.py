@@ -13,13 +13,14 @@ from functions import intake, report
 from functions.audit import Gather, Patience, Standards, perform
 from functions.contract.errors import Again, Never
 from functions.contract.signals import AuditRequest
-from functions.envelope import Event, write
+from functions.envelope import Event, NotAnEvent, read, read_undelivered, write
 from functions.evidence.kubernetes import KubernetesSource
 from functions.evidence.kubernetes_errors import KubernetesError
 from functions.report import Desk
 from functions.reports import postmortem
 from functions.settings import Settings
-from functions.store import Store
+from functions.store import Letter, Store
+from functions.store.letters import LONGEST_BODY
 from triggers import alertmanager, schedule
 from triggers.exempt import Exempt
 from triggers.observer import Contended, Limits
@@ -101,6 +102,7 @@ class Parts:
         if ping is schedule.Ping.TICK:
             await intake.tick(self.store, now, self.timing, self.send_due, here=False)
             await intake.housekeep(self.store, self.standards.policy, now)
+            await self.replay_letters()
         elif ping is schedule.Ping.SWEEP:
             if self.objects is not None:
                 await sweep(self.objects, self.take, self.store.episodes, self.options)
@@ -126,10 +128,31 @@ class Parts:
             for audit in outcome.drafted if self.sink else ():
                 await self._send(self._event(DRAFTED, f"{audit}/postmortem", "", {"audit": audit}))
 
-    async def dead_event(self, event: Event) -> None:
-        """A dead letter: counted, logged with its reason; the audit that it was about stays claimed and comes again."""
-        await self.store.notes.count("dead_events")
-        log.error("undelivered %s %s: %s", event.type, event.id, event.extensions.get("knativeerrorcode", "no reason given"))
+    async def dead_letter(self, headers: Mapping[str, str], body: bytes) -> None:
+        """An event that could not be delivered: kept with its reason, to be listed and replayed."""
+        found = read_undelivered(headers, body)
+        kept = body if len(body) <= LONGEST_BODY else None
+        letter = Letter(found.id, self.clock(), found.what, found.why, found.where, found.headers, kept)
+        if await self.store.letters.keep(letter):
+            log.error("undelivered: %s, %s: %s", letter.id, letter.what, letter.why)
+
+    async def replay_letters(self) -> None:
+        """Take the dead letters that a person wants replayed as if they had just come."""
+        for letter in await self.store.letters.wanted():
+            try:
+                if letter.body is None:
+                    raise Never(f"it was longer than {LONGEST_BODY} bytes and its data was not kept")
+                event = read(letter.headers, letter.body)
+                # Redis has what ours are about: a due audit is claimed again, a finished one waits in the outbox
+                if event.type not in (DUE, COMPLETED, DRAFTED):
+                    await self.intake_event(event)
+            except (Never, NotAnEvent) as error:
+                await self.store.letters.explain(letter, f"the replay was refused: {error}")
+            except Again as error:
+                log.warning("the replay of %s waits: %s", letter.id, error)
+                await self.store.letters.want(letter.id, self.clock())
+            else:
+                await self.store.letters.drop(letter.id)
 
     # ------------------------------------------------------------------------------------------- work
 

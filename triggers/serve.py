@@ -57,6 +57,8 @@ class Role:
     name: str
     cluster: str
     event: Callable[[Event], Awaitable[Reply | None]] | None = None
+    #: takes what could not be delivered, as it came
+    letter: Callable[[Mapping[str, str], bytes], Awaitable[None]] | None = None
     webhook: Callable[[bytes], Awaitable[None]] | None = None
     board: Board | None = None
     #: gauges by name: [(labels, value)], read at each scrape
@@ -92,7 +94,7 @@ def application(role: Role, meters: Meters | None = None) -> web.Application:
     app.router.add_get("/health/liveness", _alive)
     app.router.add_get("/health/readiness", _ready)
     app.router.add_get("/metrics", _metrics)
-    if role.event:
+    if role.event or role.letter:
         app.router.add_post("/", _event)
     if role.webhook:
         app.router.add_post("/alertmanager", _webhook)
@@ -179,9 +181,12 @@ async def _event(request: web.Request) -> web.Response:
             raise web.HTTPUnauthorized(text=str(error), headers={"WWW-Authenticate": "Bearer"}) from None
         except Unverifiable as error:
             raise Again(str(error)) from None
-    event = read(request.headers, await request.read())
+    body = await request.read()
+    if role.letter is not None:
+        await role.letter(request.headers, body)
+        return web.Response(status=202)
     assert role.event is not None
-    reply = await role.event(event)
+    reply = await role.event(read(request.headers, body))
     if reply is None:
         return web.Response(status=202)
     headers, body = reply

@@ -10,6 +10,7 @@ from functions.store.audits import Audits, JudgeAgain
 from functions.store.connection import Client, Connection, connect
 from functions.store.errors import SchemaNewer, StoreCorrupt, StoreError, StoreFull
 from functions.store.findings import Findings, Mute
+from functions.store.letters import Letter, Letters
 from functions.store.notes import Episodes, Notes
 from functions.store.outbox import Delivery, Finished, Outbox, Plan, Planned, Told
 from functions.store.queue import DEFAULTS, DeadLetter, Entry, Lane, Limits, Queue, Taken, new_audit_id
@@ -24,6 +25,8 @@ __all__ = [
     "Finished",
     "JudgeAgain",
     "Lane",
+    "Letter",
+    "Letters",
     "Limits",
     "Mute",
     "Notes",
@@ -57,6 +60,7 @@ class Store:
         self.outbox = Outbox(self._connection)
         self.episodes = Episodes(self._connection)
         self.notes = Notes(self._connection)
+        self.letters = Letters(self._connection)
 
     @classmethod
     async def open(cls, url: str, cluster: str, *, password: str | None = None, ca: Path | None = None, limits: Limits = DEFAULTS) -> Store:
@@ -77,10 +81,11 @@ class Store:
         await self.findings.purge(now, resolved_for)
         await self.audits.purge(now, audits_for)
         await self.outbox.purge(now, audits_for)
+        await self.letters.purge(now - audits_for)
 
     async def gauges(self, now: datetime) -> dict[str, Samples]:
         """What the metrics page shows, by name: labels and value."""
-        waiting = await self.queue.waiting(now) | await self.outbox.waiting()
+        waiting = await self.queue.waiting(now) | await self.outbox.waiting() | await self.letters.waiting()
         overdue = waiting.pop("overdue_seconds")
         gauges: dict[str, Samples] = {
             "waiting": [({"what": name}, float(count)) for name, count in waiting.items()],

@@ -196,6 +196,11 @@ class Outbox:
         keys = [*self._places(delivery), self._c.key("refused")]
         return bool(await self._c.run("deliver_replay", keys, [delivery.id, ms(now)]))
 
+    async def drop(self, delivery: Delivery) -> None:
+        """Forget a refused delivery."""
+        await self._c.do("ZREM", self._c.key("refused"), delivery.id)
+        await self._c.do("DEL", self._c.key("delivery", delivery.id))
+
     def _places(self, delivery: Delivery) -> list[str]:
         key = self._c.key
         return [key("ready"), key("delivery", delivery.id), key("line", delivery.channel, delivery.thread)]
@@ -213,8 +218,8 @@ class Outbox:
             if old := [k for k, v in raw.items() if unpack_object(v, f"{name} {k}").get(stamp, 0) < limit]:
                 await self._c.do("HDEL", self._c.key(name), *old)
         for identity in await self._c.do("ZRANGEBYSCORE", self._c.key("refused"), "-inf", limit, "LIMIT", 0, _CHUNK):
-            await self._c.do("DEL", self._c.key("delivery", identity.decode()))
             await self._c.do("ZREM", self._c.key("refused"), identity)
+            await self._c.do("DEL", self._c.key("delivery", identity.decode()))
 
 
 def _delivery(identity: str, record: Any, ref: bytes) -> Delivery:

@@ -94,6 +94,10 @@ async def _store(settings: Settings) -> Line:
         async with opened(settings, embedded=False) as store:
             dead = await store.queue.dead_letters()
             refused = await store.outbox.refused()
+            undelivered = await store.letters.list()
     except Again as error:
         return Line(False, "store", str(error))
-    return Line(not dead and not refused, "store", f"reachable; {len(dead)} audits given up, {len(refused)} messages refused")
+    if not (dead or refused or undelivered):
+        return Line(True, "store", "reachable; no dead letters")
+    told = f"{len(dead)} audits given up, {len(refused)} messages refused, {len(undelivered)} events undelivered"
+    return Line(False, "store", f"reachable; {told}: see `telltale dead-letters`")

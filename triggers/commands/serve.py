@@ -145,12 +145,12 @@ def _role(name: str, shared: Parts) -> Role:
         "run": shared.intake_event,
         "audit": shared.audit_event,
         "report": shared.report_event,
-        "dead-letter": shared.dead_event,
     }
     return Role(
         name,
         settings.cluster,
         event=handlers.get(name),
+        letter=shared.dead_letter if name == "dead-letter" else None,
         webhook=shared.webhook if name in ("intake", "run") else None,
         board=StoredBoard(shared.store) if name in ("board", "run") else None,
         gauges=lambda: shared.store.gauges(shared.clock()),
@@ -174,6 +174,7 @@ def _background(shared: Parts, running: set[asyncio.Task[None]]) -> list[tuple[s
         timing = replace(shared.timing, at_once=_AT_ONCE - len(running))
         await intake.tick(shared.store, shared.clock(), timing, hand)
         await intake.housekeep(shared.store, shared.standards.policy, shared.clock())
+        await shared.replay_letters()
 
     async def tell() -> None:
         await report.work(shared.store, shared.desk, shared.clock)
