@@ -31,7 +31,7 @@ lock: ## the pinned locks, from pyproject.toml; they name no index
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group test --group dev -c requirements.lock -o requirements-dev.lock
 
 bench-inference: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks.inference
+	$(BIN)/python -m benchmarks.inference --cross-validate
 
 bench: $(VENV)/.installed-dev parts
 	$(BIN)/python -m benchmarks

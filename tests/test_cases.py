@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,3 +66,19 @@ async def test_a_recorded_case_is_judged_as_expected(path: Path) -> None:
 
 def test_all_recorded_cases_are_here() -> None:
     assert len(CASES) >= 14
+
+
+RENAMES = [path for path in CASES if "metric-rename/renamed" in (path / "expect.yaml").read_text()]
+
+
+@pytest.mark.parametrize("path", RENAMES, ids=lambda p: p.name)
+async def test_the_renames_of_a_recorded_case_are_found_without_the_catalogue(path: Path, tmp_path: Path) -> None:
+    shutil.copytree(path, tmp_path / "bundle")
+    settings = yaml.safe_load((path / "bundle.yaml").read_text())
+    (tmp_path / "bundle" / "bundle.yaml").write_text(yaml.safe_dump({**settings, "policy": {"renames": {"catalogue": False}}}))
+    report = await report_of(tmp_path / "bundle")
+    for wanted in yaml.safe_load((path / "expect.yaml").read_text())["must"]:
+        if codes(wanted) == ["metric-rename/renamed"]:
+            assert any(matches(f, wanted) for f in report.findings), wanted
+    claimed = {f.subject.metric for f in report.findings if f.code == "metric-rename/renamed"}
+    assert not claimed & {f.subject.metric for f in report.findings if f.code == "telemetry-gap/went-silent"}

@@ -1,7 +1,8 @@
 """Release events, from what the catalogue records: per system and version the names that changed and those that went.
 
-An event belongs to the tuning or to the held-out split by a hash of its system and version; the words and weights
-of the inference were chosen on the tuning split alone.
+A project is a system with all that shares its names (the gateway and its successor, an engine and its consumers). A
+project as a whole belongs to the tuning or to the test split, by a hash of its name: words, features and weights are
+chosen on the tuning projects, so that a test project brings names, habits and wordings that were never looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +17,19 @@ from functions.knowledge.renames import Kind, Rename, load_renames
 _PLAIN = re.compile(r"[a-zA-Z_:][\w:]*")
 #: A numbered row stands for this many of its names.
 _NUMBERS = ("0", "1", "5")
+#: The version of a drawn release that renames nothing.
+NO_RENAME = "renames nothing"
+#: Systems that share names are one project; any other system is a project of its own.
+_PROJECTS = {
+    "NVIDIA DCGM": ("DCGM", "dcgm-exporter"),
+    "vLLM": ("vLLM", "vLLM consumers"),
+    "SGLang": ("SGLang", "SGLang consumers", "SGLang router"),
+    "OpenTelemetry": ("OTel semconv", "OTel Collector", "OTel kubeletstats receiver", "OTel->Prometheus"),
+    "Kubernetes": ("apiserver", "kubelet", "kubelet/KCM", "KCM", "kube-scheduler", "kube-proxy", "kubernetes", "cAdvisor"),
+    "inference gateway": ("GAIE EPP", "llm-d EPP", "llm-d KV cache"),
+    "Ray": ("Ray", "Ray Serve"),
+}
+_PROJECT = {system: project for project, systems in _PROJECTS.items() for system in systems}
 
 
 @dataclass(frozen=True)
@@ -29,12 +43,17 @@ class Event:
     vocabulary: tuple[str, ...] = field(repr=False)
 
     @property
+    def project(self) -> str:
+        return _PROJECT.get(self.system, self.system)
+
+    @property
     def held_out(self) -> bool:
-        return hashlib.sha256(f"{self.system}/{self.version}".encode()).digest()[0] % 2 == 1
+        """About a third of the projects."""
+        return hashlib.sha256(f"telltale/inference/{self.project}".encode()).digest()[0] % 3 == 0
 
 
 def events() -> list[Event]:
-    """All events that have at least one plain rename."""
+    """All events that have at least one plain rename, and for each system with names enough one release without any."""
     rows = [row for row in load_renames().rows if row.kind in (Kind.METRIC, Kind.REMOVED) and not row.match]
     by_event: dict[tuple[str, str], list[Rename]] = defaultdict(list)
     names: dict[str, set[str]] = defaultdict(set)
@@ -55,11 +74,15 @@ def events() -> list[Event]:
         removed = tuple(sorted({old for row in held for old, new, _ in _pairs(row) if not new}))
         if plain:
             own = {n for old, new, _ in pairs.values() for n in _relatives(old, kin) | {old, new}} | set(removed)
-            found.append(Event(system, version, plain, removed, tuple(_unrelated(names[system] - own, kin))))
+            found.append(Event(system, version, plain, removed, tuple(unrelated(names[system] - own, kin))))
+    for system, held_names in sorted(names.items()):
+        vocabulary = tuple(unrelated(held_names, kin))
+        if len(vocabulary) >= 8:
+            found.append(Event(system, NO_RENAME, (), (), vocabulary))
     return found
 
 
-def _unrelated(names: set[str], kin: dict[str, set[str]]) -> list[str]:
+def unrelated(names: set[str], kin: dict[str, set[str]]) -> list[str]:
     """One name of each chain: two of them in one world, one dropped and one added, would be a rename by accident."""
     kept: list[str] = []
     seen: set[str] = set()

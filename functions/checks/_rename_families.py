@@ -71,7 +71,9 @@ def _family(name: str, metrics: Mapping[str, MetricSchema]) -> str:
         if base != name and _is_part(base, suffix, metrics):
             return base
     base = name.removesuffix("_created")
-    if base != name and (base in metrics or base + "_total" in metrics or base + "_count" in metrics):
+    if base != name and (
+        base in metrics or base + "_total" in metrics or (base + "_count" in metrics and _is_part(base, "_count", metrics))
+    ):
         # the instant a counter was created belongs to the counter
         return base if base in metrics or base + "_total" not in metrics else base + "_total"
     return name

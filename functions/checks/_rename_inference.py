@@ -1,7 +1,8 @@
-"""Which new name of a job is the successor of a lost one, from the data alone: names, labels, series, types, values.
+"""Which new name of a job is the successor of a lost one, from the data alone: names, labels, series, types, values, HELP.
 
-"No successor" is always one of the answers, with odds of its own: dropped names must not steal a candidate. What
-HELP or the catalogue say is heard before this, in `_successors.py`.
+"No successor" is always one of the answers: dropped names must not steal a candidate. Two passes: what the plain pairs
+show the release to have done to its names as a whole is evidence for the others. What HELP announces or the catalogue
+knows is heard before this, in `_rename_job.py`.
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from functions.checks._rename_families import Family
-from functions.checks._rename_likeness import FEATURES, Setting, Table, odds, word_weights
-from functions.checks._rename_likeness import table as likeness
+from functions.checks._rename_likeness import FEATURES, Evidence, Model, Setting, sample, word_weights
+from functions.checks._rename_matching import assign, marginals
+from functions.checks._rename_patterns import Rules, rules
+from functions.checks._rename_texts import Texts
 from functions.checks._rename_values import restart
 from functions.knowledge.renames_words import Words
 
-#: Fitted on the tuning split (python -m benchmarks.inference --fit), in the order of FEATURES; the weight of HELP is
-#: set by hand, since no recorded event has its texts.
-WEIGHTS = (6.78, 1.73, 7.7, 4.0, 2.0, 1.04, 0.25, 2.34, 3.57, 3.0, 1.85)
-BIAS = -11.0
-#: From here on a pair is plain, and how far plain pairs may lift the odds of the others.
+#: Fitted on the tuning projects (python -m benchmarks.inference --fit).
+MODEL = Model(
+    (4.02, 0.6, 2.02, 0.73, 1.12, 3.08, 2.0, 0.71, 0.64, 0.0, 1.74, 1.18, 3.73, 1.73, 1.85, 3.74, 2.04, 2.47, 3.06),
+    -8.5,
+)
+#: From here on a pair is plain, and teaches the others.
 _PLAIN = 0.9
+#: How far the fate of the other names may lift or lower the odds of one.
 _LIFT = 4.0
 #: A candidate below this is not worth a line in a hint.
 _WORTH_NAMING = 0.05
 _HINTS = 3
-#: So many unsure names are weighed anew after each that is settled.
-_ONE_BY_ONE = 100
+
+Odds = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ def setting(before: Mapping[str, Family], after: Mapping[str, Family], words: Wo
     kept = sorted(before.keys() & after.keys())
     weights = word_weights([*lost, *new, *(words.read(n) for n in kept)], lost, new)
     both = [(before[n], after[n]) for n in kept]
-    return Setting(words, weights, shifted_labels(both, before, after), restart(both))
+    texts = Texts([*before.values(), *after.values()], words)
+    return Setting(words, weights, shifted_labels(both, before, after), restart(both), texts, sample(after.values()))
 
 
 def shifted_labels(kept: Sequence[tuple[Family, Family]], before: Mapping[str, Family], after: Mapping[str, Family]) -> frozenset[str]:
@@ -60,74 +66,41 @@ def shifted_labels(kept: Sequence[tuple[Family, Family]], before: Mapping[str, F
 
 
 def infer(
-    lost: Collection[Family], before: Mapping[str, Family], after: Mapping[str, Family], words: Words, taken: Collection[str] = ()
+    lost: Collection[Family],
+    before: Mapping[str, Family],
+    after: Mapping[str, Family],
+    words: Words,
+    taken: Collection[str] = (),
+    model: Model = MODEL,
 ) -> dict[str, Guess]:
-    """Lost name -> guess. Candidates are the names that are new at the cut and not `taken` by a known rename."""
+    """Lost name -> guess. Candidates are names new at the cut, or that stood beside it before; none is `taken` already."""
     new = [f for name, f in sorted(after.items()) if name not in before and name not in taken]
-    if not lost or not new:
+    if not lost:
         return {}
-    where = setting(before, after, words)
-    seen = likeness(lost, new, where)
-    return _assign(chances(seen), seen)
+    evidence = Evidence(lost, new, setting(before, after, words), kept(before, after, {*taken, *(f.name for f in lost)}))
+    table = evidence.ruled(learned(evidence, model))
+    found = marginals(lifted(model.odds(table)))
+    return {old: _guess(new_name, share, found[old], table[old]) for old, (new_name, share) in assign(found).items()}
 
 
-def chances(seen: Table) -> dict[str, dict[str, float]]:
-    """The odds of every pair. A job that plainly renamed most of what it lost, renamed the rest more likely as well."""
-    first = {old: {name: odds(values, WEIGHTS, BIAS) for name, values in row.items()} for old, row in seen.items()}
-    best = [max(row.values(), default=0.0) for row in confidences(first).values()]
-    renamed, kept = sum(b >= _PLAIN for b in best), sum(b < 1 - _PLAIN for b in best)
-    lift = min(_LIFT, ((renamed + 1) / (kept + 1)) ** 0.5)
-    return {old: {name: value * lift for name, value in row.items()} for old, row in first.items()}
+def kept(before: Mapping[str, Family], after: Mapping[str, Family], but: Collection[str] = ()) -> list[tuple[Family, Family]]:
+    """(before, now) of the names that stayed."""
+    return [(before[name], after[name]) for name in sorted(before.keys() & after.keys()) if name not in but]
 
 
-def confidences(table: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Odds to shares: a pair competes with every other use of either of its names, and with "no successor"."""
-    columns: dict[str, float] = {}
-    for row in table.values():
-        for new, value in row.items():
-            columns[new] = columns.get(new, 0.0) + value
-    return {old: {new: value / (1 + max(sum(row.values()), columns[new])) for new, value in row.items()} for old, row in table.items()}
+def learned(evidence: Evidence, model: Model) -> Rules:
+    """The rules of the release, as the pairs show them that are plain without any."""
+    first = marginals(model.odds(evidence.table))
+    read = evidence.read
+    return rules((read[old], read[new]) for old, (new, share) in sorted(assign(first).items()) if share >= _PLAIN)
 
 
-def _assign(pairs: Mapping[str, Mapping[str, float]], seen: Table) -> dict[str, Guess]:
-    """Sure pairs first, in rounds; who loses its candidate to a surer one is judged again without it."""
-    rest = {old: dict(row) for old, row in pairs.items()}
-    first = confidences(pairs)
-    guesses: dict[str, Guess] = {}
-    while True:
-        shares = confidences(rest)
-        sure = _mutual(shares)
-        for old, new in sure.items():
-            guesses[old] = _guess(new, shares[old][new], first[old], seen[old])
-        if not sure:
-            break
-        taken = set(sure.values())
-        rest = {old: {n: v for n, v in row.items() if n not in taken} for old, row in rest.items() if old not in sure}
-    while rest and shares:
-        # the unsure ones: each that is settled, for or against, is no rival of the others any more
-        share, old, new = max(((value, o, n) for o, row in shares.items() for n, value in row.items()), default=(0.0, "", ""))
-        if not old:
-            break
-        guesses[old] = _guess(new, share, first[old], seen[old])
-        del rest[old]
-        if share >= 0.5:
-            rest = {o: {n: v for n, v in row.items() if n != new} for o, row in rest.items()}
-        shares = confidences(rest) if len(rest) <= _ONE_BY_ONE else {o: {n: shares[o][n] for n in row} for o, row in rest.items()}
-    return guesses
-
-
-def _mutual(shares: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
-    """Plain pairs that neither side would give up for another."""
-    columns: dict[str, tuple[float, str]] = {}
-    for old, row in shares.items():
-        for new, share in row.items():
-            columns[new] = max(columns.get(new, (0.0, "")), (share, old))
-    found = {}
-    for old, row in shares.items():
-        new, share = max(row.items(), key=lambda item: (item[1], item[0]), default=("", 0.0))
-        if share >= _PLAIN and columns[new][1] == old:
-            found[old] = new
-    return found
+def lifted(held: Odds) -> Odds:
+    """A job that plainly renamed most of what it lost, renamed the rest more likely as well; and the other way round."""
+    renamed = [sum(row.values()) for row in marginals(held).values()]
+    sure, none = sum(p for p in renamed if p >= _PLAIN), sum(1 - p for p in renamed if p < 1 - _PLAIN)
+    lift = max(1 / _LIFT, min(_LIFT, ((sure + 1) / (none + 1)) ** 0.5))
+    return {old: {name: value * lift for name, value in row.items()} for old, row in held.items()}
 
 
 def _guess(new: str, share: float, hints: Mapping[str, float], seen: Mapping[str, tuple[float, ...]]) -> Guess:
@@ -139,22 +112,27 @@ def _guess(new: str, share: float, hints: Mapping[str, float], seen: Mapping[str
 _SAYS = {
     "name": "the names share their telling words",
     "letters": "they are spelled alike",
-    "pattern": "other names of the job changed in the same way",
+    "pattern": "other names of the job could have changed in the same way",
     "labels": "same labels",
+    "label_set": "few others have these labels on as many series",
     "series": "same number of series",
     "type": "same type",
     "unit": "same unit",
-    "qualifier": "",
     "values": "values of the same level",
-    "help": "HELP says the same",
+    "help": "HELP says nearly the same",
+    "text": "the HELP text is the same, and no other name has it",
+    "cross": "HELP speaks of what the other name says",
+    "twin": "both were exposed before, with the same values",
     "mutual": "no other pair is as close",
+    "rule": "the release changed other names in the same way",
 }
-
-
 #: From where on a feature is worth a word, where that is not 0.6.
-_STRONG = {"help": 0.2}
+_STRONG = {"help": 0.25, "cross": 0.3, "label_set": 0.4}
+#: What another feature says more exactly.
+_IMPLIED = {"text": "help", "rule": "pattern", "label_set": "labels"}
 
 
 def _signals(values: Sequence[float]) -> tuple[str, ...]:
-    strong = [name for name, value in zip(FEATURES, values, strict=True) if value >= _STRONG.get(name, 0.6)]
-    return tuple(_SAYS[name] for name in strong if _SAYS[name])
+    strong = [name for name, value in zip(FEATURES, values, strict=True) if name in _SAYS and value >= _STRONG.get(name, 0.6)]
+    implied = {_IMPLIED[name] for name in strong if name in _IMPLIED}
+    return tuple(_SAYS[name] for name in strong if name not in implied)

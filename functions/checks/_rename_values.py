@@ -15,6 +15,8 @@ from functions.checks._rename_families import Family
 
 #: Ratios that a change of unit makes, new value ÷ old value, the likeliest first.
 UNIT_FACTORS = (1.0, 1e-3, 1e3, 1e-6, 1e6, 0.01, 100.0, 1048576.0, 1e-9, 1e9, 1024.0, 60.0, 1 / 60, 1073741824.0, 1 / 1048576)
+#: Where the type is not known: the least that values say, and what a count says less.
+_MAYBE, _UNSURE = -0.6, 0.2
 #: Surviving counters that are needed before their common fall or rise is believed.
 _ENOUGH = 3
 
@@ -67,10 +69,16 @@ def best_factor(was: Family, now: Family, factors: Sequence[float]) -> tuple[flo
 
 def agreement(was: Family, now: Family, factors: Sequence[float], restarted: Restart | None) -> float:
     """From -1 (cannot be the same quantity) over 0 (nothing to tell) to 1 (the same level)."""
+    if not was.type or not now.type:
+        # a counter need not say so in its name: what fits as a level or as a count fits, and nothing is ruled out
+        return max(_MAYBE, _levels(was, now, factors), _spread_of(was, now, factors, restarted) - _UNSURE)
     if was.counts_up != now.counts_up:
         return 0.0
-    if not was.counts_up:
-        return _levels(was, now, factors)
+    return _spread_of(was, now, factors, restarted) if was.counts_up else _levels(was, now, factors)
+
+
+def _spread_of(was: Family, now: Family, factors: Sequence[float], restarted: Restart | None) -> float:
+    """The same for what only counts up."""
     parts = []
     counted = _counts(was, now, factors if _plain_counter(was) else (1.0,), restarted)
     if counted == -1.0:
@@ -93,8 +101,9 @@ def _levels(was: Family, now: Family, factors: Sequence[float]) -> float:
     factor, apart = fit
     if not math.isfinite(apart):
         return -0.3  # zero on one side only: an idle moment, or another thing
-    score = 1.0 if apart < 0.02 else 0.8 if apart < 0.2 else 0.3 if apart < 0.7 else -0.3 if apart < 1.6 else -1.0
-    if factor != 1.0:
+    # a level far off rules nothing out: a process that starts again is empty, a queue drains
+    score = 1.0 if apart < 0.02 else 0.8 if apart < 0.2 else 0.3 if apart < 0.7 else -0.3 if apart < 1.6 else -0.7
+    if factor != 1.0 and score > 0:
         score -= 0.2  # some factor fits by chance now and then
     # zero and one are what half of all gauges show
     return score * 0.3 if score > 0 and _common(was) and _common(now) else score

@@ -15,6 +15,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 
+class _Same(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    source: str = Field(min_length=1)
+    words: tuple[tuple[str, ...], ...]
+
+
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     source: str = Field(min_length=1)
@@ -22,7 +28,8 @@ class _File(BaseModel):
     types: tuple[str, ...]
     fillers: tuple[str, ...]
     qualifiers: tuple[str, ...]
-    synonyms: tuple[tuple[str, ...], ...]
+    stops: tuple[str, ...]
+    synonyms: tuple[_Same, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,8 @@ class Reading:
     scale: float = 1.0
 
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+#: `vGPU` is one word, `maxGPU` two
+_WORD = re.compile(r"[a-z]?[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,8 @@ class Words:
     fillers: frozenset[str]
     same: Mapping[str, str]
     qualifiers: frozenset[str]
+    #: words of sentences that say nothing of what is measured
+    stops: frozenset[str]
 
     def read(self, name: str) -> Reading:
         """Split a name and take it apart. A unit counts only at the end, before type words."""
@@ -63,7 +73,15 @@ class Words:
             quantity, scale = self.units[words.pop()]
             quantity += "/time" if rate else ""
         kept = [w for w in words if w not in self.types and w not in self.fillers] or words
-        return Reading(tuple(self.same.get(w, self.same.get(_singular(w), _singular(w))) for w in kept), raw, quantity, scale)
+        return Reading(tuple(map(self.plain, kept)), raw, quantity, scale)
+
+    def plain(self, word: str) -> str:
+        """The word that stands for this one and for all that mean the same."""
+        return self.same.get(word, self.same.get(_singular(word), _singular(word)))
+
+    def says_little(self, word: str) -> bool:
+        """Whether a word of a sentence is a unit, a type, or grammar."""
+        return word in self.stops or word in self.types or word in self.fillers or word in self.units
 
     def unit(self, text: str) -> tuple[str, float] | None:
         """What a UNIT line says."""
@@ -97,7 +115,8 @@ def load_words() -> Words:
     text = (resources.files("functions.knowledge") / "renames_words.yaml").read_text(encoding="utf-8")
     file = _File.model_validate(yaml.safe_load(text))
     same: dict[str, str] = {}
-    for group in file.synonyms:
+    for group in (words for held in file.synonyms for words in held.words):
         for word in group:
             same.setdefault(word, group[0])
-    return Words(file.units, frozenset(file.types), frozenset(file.fillers), same, frozenset(same.get(w, w) for w in file.qualifiers))
+    qualifiers = frozenset(same.get(w, w) for w in file.qualifiers)
+    return Words(file.units, frozenset(file.types), frozenset(file.fillers), same, qualifiers, frozenset(file.stops))

@@ -141,6 +141,8 @@ def test_words_are_read_with_their_unit() -> None:
     assert read("kubelet_pod_worker_latency_microseconds").scale == 1e-6
     assert read("DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND").quantity == "data/time"
     assert read("GPUDeviceMemoryAllocated").words == ("gpu", "device", "memory", "allocated")
+    assert read("vGPUMemoryAllocated").words == ("vgpu", "memory", "allocated")
+    assert read("kube_hpa_spec_max_replicas").words == read("kube_horizontalpodautoscaler_spec_max_replicas").words
     assert akin("vol", "volatile")
     assert akin("deleted", "deletion")
     assert not akin("hits", "misses")
