@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from functions.checks._rename_findings import Context, rows_text
+from functions.checks._rename_forms import FORMS, matched, whole
 from functions.checks._rename_labels import LabelChange, Values, share
 from functions.contract.findings import Finding, Severity, Subject
 from functions.contract.telemetry import LabelValues
@@ -110,10 +110,10 @@ def respelled(before: Values, now: Values, asked: Iterable[tuple[str, str, str]]
 
 def _respelling(old: LabelValues, new: LabelValues, catalogue: Catalogue | None) -> tuple[Mapping[str, str], str] | None:
     gone, fresh = old.values - new.values - {""}, new.values - old.values - {""}
-    if not gone or not fresh or (share(old.values, new.values) > 1 - _MOST and not _whole(gone)):
+    if not gone or not fresh or (share(old.values, new.values) > 1 - _MOST and not whole(gone)):
         return None
-    for why, form in _FORMS:
-        pairs = _matched(gone, fresh, form)
+    for why, form in FORMS:
+        pairs = matched(gone, fresh, form)
         if len(pairs) >= max(1, len(gone) * _MOST):
             return pairs, why
     if catalogue:
@@ -122,56 +122,6 @@ def _respelling(old: LabelValues, new: LabelValues, catalogue: Catalogue | None)
         if pairs:
             return pairs, rows_text(row for row in rows if row.old in pairs)
     return None
-
-
-def _whole(values: Iterable[str]) -> bool:
-    return all(re.fullmatch(r"\d+", v) for v in values)
-
-
-def _matched(gone: Iterable[str], fresh: Iterable[str], form: object) -> dict[str, str]:
-    """Old values that have exactly one counterpart of the same normal form."""
-    assert callable(form)
-    forms: dict[str, list[str]] = {}
-    for value in fresh:
-        if (key := form(value)) is not None:
-            forms.setdefault(key, []).append(value)
-    return {v: forms[key][0] for v in sorted(gone) if (key := form(v)) is not None and len(forms.get(key, ())) == 1}
-
-
-def _number(text: str) -> str | None:
-    try:
-        return repr(float(text))
-    except ValueError:
-        return None
-
-
-def _plain(text: str) -> str | None:
-    return re.sub(r"[^a-z0-9]", "", text.lower()) or None
-
-
-def _host(text: str) -> str | None:
-    """The first part of a host name, without a port."""
-    head = re.split(r"[.:]", text, maxsplit=1)[0]
-    return head.lower() if re.fullmatch(r"[A-Za-z][\w-]+", head) else None
-
-
-def _tail(text: str) -> str | None:
-    """The last part of a path, a type or a prefixed id."""
-    tail = re.split(r"[/.*:]", text.rstrip("/"))[-1]
-    return tail.lower() if len(tail) >= 3 and not tail.isdigit() else None
-
-
-def _unprefixed(text: str) -> str | None:
-    return re.sub(r"^(gpu|mig|nvidia|dev|node)[-_./]?", "", text.lower()) or None
-
-
-_FORMS = (
-    ("the same numbers, written differently", _number),
-    ("the same values in other case or with other separators", _plain),
-    ("the same hosts, with or without a domain", _host),
-    ("the same values, with or without a prefix", _unprefixed),
-    ("the same values, with or without a path", _tail),
-)
 
 
 def value_findings(changes: Iterable[Respelling], context: Context) -> list[Finding]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from functions.checks._rename_families import Family
+from functions.checks._rename_forms import same_things
 from functions.contract.telemetry import LabelValues
 from functions.knowledge.renames import Catalogue, Kind, Rename
 from functions.knowledge.renames_words import Words, akin
@@ -151,6 +152,8 @@ def _likeness(label: str, name: str, held: Sequence[tuple[Family, Family]], worl
     alike = _alike(label, name, world.words)
     if overlap >= 0.5:
         return min(0.96, 0.75 + 0.2 * overlap + (0.05 if even else -0.05)), f"{round(overlap * 100)} % of its values are the same"
+    if even and (same := _written_otherwise(label, name, world)):
+        return 0.85, same
     known = (world.job, label) in world.values_before and (world.job, name) in world.values
     if alike >= 0.5 and even and rivals == 1 and not (known and label not in world.attribution and overlap == 0):
         return 0.8, "on the same series, with a name of the same words"
@@ -171,6 +174,12 @@ def _overlap(label: str, name: str, world: LabelWorld) -> float:
     """Share of the lost label's values that the new one shows."""
     before, now = world.values_before.get((world.job, label)), world.values.get((world.job, name))
     return share(before.values, now.values) if before and now else 0.0
+
+
+def _written_otherwise(label: str, name: str, world: LabelWorld) -> str:
+    """In which way the new label's values are those of the lost one in another spelling."""
+    before, now = world.values_before.get((world.job, label)), world.values.get((world.job, name))
+    return same_things(before.values, now.values) if before and now and not before.truncated and not now.truncated else ""
 
 
 def _own_overlap(name: str, world: LabelWorld) -> float:

@@ -20,6 +20,8 @@ from functions.knowledge.renames_words import Words
 _AGREES = 1.1
 #: The same where the values alone must prove the factor.
 _PROVES = 0.2
+#: Symbols that are too short to be read as words wherever they stand.
+_SYMBOLS = {"%": ("share", 0.01), "J": ("energy", 1.0), "W": ("power", 1.0)}
 _IN_UNIT = re.compile(r"[(\[](?:in\s+)?([A-Za-z%]+)(?:/s| per second)?[)\]]|\bin ([A-Za-z]+)\b")
 
 
@@ -66,11 +68,20 @@ def _stated(was: Family, now: Family, words: Words) -> float | None:
     old, new = words.read(was.name), words.read(now.name)
     if was.name != now.name and old.quantity and old.quantity == new.quantity:
         return old.scale / new.scale if old.scale != new.scale else None
-    a = words.unit(was.unit) or _unit_in_help(was.help, words)
-    b = words.unit(now.unit) or _unit_in_help(now.help, words)
+    a, b = (_unit_of(family, words, by_name=was.name != now.name) for family in (was, now))
     if a and b and a[0] == b[0] and a[1] != b[1]:
         return a[1] / b[1]
     return None
+
+
+def _unit_of(family: Family, words: Words, *, by_name: bool) -> tuple[str, float] | None:
+    """The unit that the metadata, the text or, where it may count, the name states.
+
+    A name that stayed states what it did before; that its text is known only now is no change.
+    """
+    name = words.read(family.name)
+    named = (name.quantity, name.scale) if name.quantity and by_name else None
+    return words.unit(family.unit) or _unit_in_help(family.help, words) or named
 
 
 def _unit_in_help(text: str, words: Words) -> tuple[str, float] | None:
@@ -80,8 +91,8 @@ def _unit_in_help(text: str, words: Words) -> tuple[str, float] | None:
 
 
 def _unit(word: str, words: Words) -> tuple[str, float] | None:
-    if word == "%":
-        return ("share", 0.01)
+    if word in _SYMBOLS:
+        return _SYMBOLS[word]
     return words.unit(word) if len(word) > 1 or word == "s" else None
 
 

@@ -212,6 +212,24 @@ def test_a_unit_that_moved_in_help_is_told() -> None:
     assert codes(judge(before, [metric("app_clock", 1410, help="Clock (in Hz)."), *KEPT])) == set()
 
 
+@pytest.mark.parametrize(
+    ("old", "text", "new", "factor"),
+    [
+        ("APP_ENERGY_CONSUMPTION", "Energy used (mJ).", "APP_ENERGY_JOULES", "1/1,000"),
+        ("APP_GPU_UTIL", "How busy the GPU is (%).", "APP_GPU_UTIL_RATIO", "1/100"),
+    ],
+)
+def test_a_unit_may_be_stated_by_the_text_of_the_old_name_and_by_the_new_name(old: str, text: str, new: str, factor: str) -> None:
+    before = [metric(old, 80.0, help=text, type="gauge"), *KEPT]
+    result = judge(before, [metric(new, 80.0 / float(factor[2:].replace(",", "")), type="gauge"), *KEPT], policy=NO_CATALOGUE)
+    assert factor in one(result, "unit-changed").title
+
+
+def test_a_text_that_is_known_only_now_changed_no_unit() -> None:
+    before, after = metric("app_wait_seconds", 3.0), metric("app_wait_seconds", 3.0, help="Wait of a request (ms).")
+    assert judge([before, *KEPT], [after, *KEPT]).verdict is Verdict.PASS
+
+
 def test_milliseconds_that_became_seconds_in_a_histogram() -> None:
     before = [*histogram("app_wait_milliseconds", 1000, 35.0), *KEPT]
     result = judge(before, [*histogram("app_wait_seconds", 1100, 0.036), *KEPT])
@@ -278,6 +296,27 @@ def test_a_label_is_recognised_by_its_values_where_its_name_tells_nothing() -> N
     assert one(result, "label-renamed", label="box").subject.renamed_to == "machine"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"n1.example.com", "n2.example.com"}, {"n1", "n2"}),
+        ({"00000000:3B:00.0", "00000000:86:00.0"}, {"0000:3b:00.0", "0000:86:00.0"}),
+        ({"GPU-5f1c-7a", "GPU-5f1c-7b"}, {"5f1c-7a", "5f1c-7b"}),
+    ],
+)
+def test_a_label_is_recognised_by_its_values_though_they_too_are_written_otherwise(old: set[str], new: set[str]) -> None:
+    seen = tuple((LabelValues("job", label, frozenset(v), "app_workers"),) for label, v in (("box", old), ("machine", new)))
+    result = judge([metric("app_workers", labels=("box",))], [metric("app_workers", labels=("machine",))], values=(seen[0], seen[1]))
+    assert one(result, "label-renamed", label="box").subject.renamed_to == "machine"
+
+
+@pytest.mark.parametrize(("old", "new"), [({"0", "1"}, {"0.0", "1.0"}), ({"n1", "n2"}, {"n3", "n4"})])
+def test_values_that_any_label_could_have_prove_no_rename_of_a_label(old: set[str], new: set[str]) -> None:
+    seen = tuple((LabelValues("job", label, frozenset(v), "app_workers"),) for label, v in (("box", old), ("shard", new)))
+    result = judge([metric("app_workers", labels=("box",))], [metric("app_workers", labels=("shard",))], values=(seen[0], seen[1]))
+    assert not told(result, "label-renamed")
+
+
 def test_a_label_without_a_successor_is_lost() -> None:
     result = judge([metric("app_workers", labels=("pool", "zone"))], [metric("app_workers", labels=("pool",))])
     assert one(result, "label-lost").subject.label == "zone"
@@ -322,6 +361,9 @@ def test_a_target_label_that_changed_is_told_only_where_a_rule_uses_it() -> None
         ({"GPU-ab12", "GPU-cd34"}, {"gpu-ab12", "gpu-cd34"}),
         ({"1", "5"}, {"1.0", "5.0"}),
         ({"n1.example.com", "n2.example.com"}, {"n1", "n2"}),
+        ({"GPU-5f1c-7a", "GPU-5f1c-7b"}, {"5f1c-7a", "5f1c-7b"}),
+        ({"00000000:3B:00.0", "00000000:86:00.0"}, {"0000:3b:00.0", "0000:86:00.0"}),
+        ({"00000000:3B:00.0"}, {"3b:00.0"}),
     ],
 )
 def test_values_that_are_written_differently_are_told(old: set[str], new: set[str]) -> None:
