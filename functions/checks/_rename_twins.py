@@ -30,13 +30,17 @@ _TRIVIAL = 0.2
 def twins(lost: Collection[Family], kept: Kept, words: Words) -> dict[str, dict[str, float]]:
     """Lost name -> kept name that was its equal -> how telling that is, from 0 to 1.
 
-    Idle metrics are equal by accident; they count only where others show that the release had names side by side.
+    Idle metrics are equal by accident; they count where others show that the release had names side by side, where the
+    two names read the same, or where no third metric has the HELP text of these two.
     """
     alike: dict[object, list[Family]] = {}
     for family in (*lost, *(before for before, _ in kept)):
         alike.setdefault(_key(family), []).append(family)
     stayed = {before.name for before, _ in kept}
     read = _telling({f.name for held in alike.values() for f in held}, words)
+    texts: dict[str, set[str]] = {}
+    for family in (f for held in alike.values() for f in held):
+        texts.setdefault(family.help, set()).add(family.name)
     found: dict[str, dict[str, float]] = {}
     for was in lost:
         group = [other for other in alike[_key(was)] if other.name != was.name]
@@ -46,7 +50,9 @@ def twins(lost: Collection[Family], kept: Kept, words: Words) -> dict[str, dict[
         if (crowd and not _idle(was)) or (len(equal) > 1 and _round(was) and not _idle(was)):
             continue
         for name in equal:
-            found.setdefault(was.name, {})[name] = (_TRIVIAL if _idle(was) else 1.0) / len(equal)
+            alone = bool(was.help) and texts[was.help] == {was.name, name}
+            same = sorted(words.read(name).words) == sorted(words.read(was.name).words)
+            found.setdefault(was.name, {})[name] = (_TRIVIAL if _idle(was) and not alone and not same else 1.0) / len(equal)
     return found if any(value > _TRIVIAL for row in found.values() for value in row.values()) else {}
 
 

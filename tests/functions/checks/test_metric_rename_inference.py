@@ -162,6 +162,12 @@ def test_a_successor_may_have_been_there_beside_the_old_name() -> None:
     assert "both were exposed before, with the same values" in loss.signals
 
 
+def test_an_idle_name_was_the_twin_of_one_that_reads_the_same() -> None:
+    before = pair("app_body_size_bytes", mean=0.0)
+    found = twins([pair("app_body_sizes", mean=0.0)], [(before, before)], WORDS)  # type: ignore[list-item]
+    assert found == {"app_body_sizes": {"app_body_size_bytes": 1.0}}
+
+
 def test_a_sibling_that_stays_is_no_successor_of_the_one_that_goes() -> None:
     before = [metric("app_rx_packets", 500.0), metric("app_tx_packets", 730.0)]
     assert infer(before, [metric("app_tx_packets", 731.0)]) == {}
