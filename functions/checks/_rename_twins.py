@@ -96,7 +96,5 @@ def _idle(family: Family) -> bool:
 
 
 def _round(family: Family) -> bool:
-    """Settings, small counts and single values: the same few numbers everywhere."""
-    return (family.low is not None and family.low == family.high) or all(
-        value is None or (float(value).is_integer() and abs(value) < 1e5) for value in _figures(family)
-    )
+    """Settings and small counts, the same few numbers everywhere: no figure has more than three digits that count."""
+    return all(value is None or float(f"{value:.3g}") == value for value in _figures(family))
