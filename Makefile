@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test e2e check lint docs lock bench-inference bench parts clean
+.PHONY: demo test golden e2e check lint docs lock bench-inference bench parts clean
 
 demo: $(VENV)/.installed
 	$(BIN)/telltale demo
 
 test: $(VENV)/.installed-dev parts
 	$(BIN)/python -m pytest
+
+golden: $(VENV)/.installed-dev ## write the texts in tests/golden anew; read the diff
+	TELLTALE_GOLDEN=write $(BIN)/python -m pytest -q tests/functions/reports/test_golden.py
 
 e2e: $(VENV)/.installed-dev parts ## needs KUBEBUILDER_ASSETS: a folder with etcd, kube-apiserver, …, kubectl and kwok
 	$(BIN)/python -m pytest -m e2e tests/e2e

@@ -19,6 +19,7 @@ from functions.contract.signals import CLUSTER, Scope
 from functions.reports import news as newsdesk
 from functions.reports import postmortem, summary
 from functions.reports.news import Kind, News
+from functions.reports.wording import prose, what_happened
 from functions.store import Finished, Plan, Planned, Store, StoreCorrupt, Told
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 #: How far back the timeline of a postmortem goes where nothing says when it began.
 _EPISODE = timedelta(hours=6)
 _RACES = 10
-_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +124,13 @@ def _message(
         return {"title": "", "lead": summary.healthy_line(report), "details": "", "loud": False}
     hidden = [f for f in report["findings"] if f["fingerprint"] in muted]
     shown = {**report, "findings": [f for f in report["findings"] if f["fingerprint"] not in muted]}
-    message = summary.render(shown, reason=news.reason.value, titles=desk.titles, link=desk.link(audit["id"]))
-    lines = [f"- resolved: {f['title']} (`{f['code']}`, since {f['first_seen']})" for f in ended[:_SHOWN]]
-    lines += [f"- … and {len(ended) - _SHOWN} more resolved"] if len(ended) > _SHOWN else []
-    lines += [f"- {len(hidden)} muted"] if hidden else []
-    if news.kind is Kind.RESOLVED and ended:
-        message = replace(message, title=f"🟢 RESOLVED · {summary.what_happened(audit)} · {audit['cluster']}", lead="")
-    lead = "\n".join(part for part in ("\n".join(lines), message.lead) if part)
+    link = desk.link(audit["id"])
+    message = summary.render(shown, reason=news.reason.value, titles=desk.titles, link=link, fresh=news.fresh)
+    over = news.kind is Kind.RESOLVED and bool(ended)
+    end = summary.resolved(report, ended, titles=desk.titles, over=over)
+    lines = [end.lead, f"- {len(hidden)} muted" if hidden else "", "" if over else message.lead]
+    lead = "\n".join(filter(None, lines))
+    message = replace(message, title=end.title or message.title)
     return {"title": message.title, "lead": lead, "details": message.details, "loud": news.loud}
 
 
@@ -140,7 +140,7 @@ async def _stub(store: Store, desk: Desk, report: Mapping[str, Any], reason: str
     signals = await store.queue.timeline(_began(report, now), now, _scopes(report))
     by_key = {s["key"]: s for s in [*(s.as_dict() for s in signals), *report["signals"]]}
     text = postmortem.render(report, signals=list(by_key.values()), link=desk.link(audit["id"]))
-    title = f"Postmortem draft · {summary.what_happened(audit)} · {audit['cluster']}"
+    title = f"Postmortem draft · {prose(what_happened(audit))} · {prose(audit['cluster'])}"
     return {"title": title, "lead": "", "details": text, "text": text, "reason": reason, "audit": audit["id"]}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from functions import intake, report
 from functions.audit import Gather, Patience, Standards, perform
+from functions.chat.redact import Redactor
 from functions.contract.errors import Again, Never
 from functions.contract.signals import AuditRequest
 from functions.envelope import Event, NotAnEvent, read, read_undelivered, write
@@ -179,27 +180,47 @@ class Parts:
 
 
 class StoredBoard:
-    """What the board reads, from the store."""
+    """What the board reads, from the store; masked as what leaves for chat is."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime] = utc_now, redactor: Redactor | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._redactor = redactor or Redactor()
 
     async def audits(self, cursor: str | None, limit: int) -> tuple[list[dict[str, Any]], str | None]:
-        return await self._store.audits.page(cursor, limit)
+        found, following = await self._store.audits.page(cursor, limit)
+        return [self._masked(audit) for audit in found], following
 
     async def audit(self, identity: str) -> dict[str, Any] | None:
-        return await self._store.audits.get(identity)
+        found = await self._store.audits.get(identity)
+        return self._masked(found) if found else None
 
-    async def findings(self, cursor: str | None, limit: int, *, everything: bool) -> tuple[list[dict[str, Any]], str | None]:
-        return await self._store.findings.page(cursor, limit, everything=everything, now=self._clock())
+    async def findings(
+        self, cursor: str | None, limit: int, *, everything: bool, check: str = "", severity: str = ""
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        now = self._clock()
+        found, following = await self._store.findings.page(cursor, limit, everything=everything, check=check, severity=severity, now=now)
+        return [self._masked(record) for record in found], following
+
+    async def finding(self, fingerprint: str) -> dict[str, Any] | None:
+        found = await self._store.findings.get(fingerprint, self._clock())
+        return self._masked(found) if found else None
 
     async def postmortem(self, identity: str) -> str | None:
-        drafted = await self._store.audits.postmortem(identity)
-        if drafted is not None:
-            return drafted
-        found = await self._store.audits.get(identity)
-        return postmortem.render(found) if found else None
+        """The stub that was drafted; for an audit that drafted none, one from its report alone."""
+        text = await self._store.audits.postmortem(identity)
+        if text is None:
+            found = await self._store.audits.get(identity)
+            text = postmortem.render(found) if found else None
+        return self._redactor.text(text) if text else None
+
+    async def postmortems(self) -> frozenset[str]:
+        """The audits that drafted a stub."""
+        return frozenset(await self._store.audits.postmortems())
+
+    def _masked(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        masked: dict[str, Any] = self._redactor.json(document)
+        return masked
 
 
 async def forever(name: str, seconds: float, work: Callable[[], Awaitable[object]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from functions.reports import summary
+from functions.reports import wording
 
 #: Everything comes from this server, and no script runs.
 HEADERS = {
@@ -24,8 +24,8 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("functions.board"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["what_happened"] = summary.what_happened
-    environment.filters["subject"] = summary.subject_text
+    environment.filters["what_happened"] = wording.what_happened
+    environment.filters["subject"] = wording.subject_text
     return environment
 
 

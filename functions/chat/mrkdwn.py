@@ -1,18 +1,24 @@
 """Markdown as our reports write it, turned into Slack's mrkdwn, and cut into blocks that Slack takes. Pure.
 
-Limits: 3,000 characters a text object, 50 blocks a message (https://docs.slack.dev/reference/block-kit/blocks). What is
-cut says so. Nothing from outside can become a mention or a link: `&`, `<` and `>` are escaped first.
+Limits: 3,000 characters a text object, 50 blocks a message (https://docs.slack.dev/reference/block-kit/blocks), and about
+13,200 characters of blocks altogether, which Slack does not document (slackapi/bolt-js#2509). What is cut says so. Nothing
+from outside can become a mention or a link: `&`, `<` and `>` are escaped first, and the texts are `verbatim`, so that Slack
+makes nothing of plain words either.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 #: below 3,000, for characters that Slack counts as two
 TEXT_LIMIT = 2900
 BLOCK_LIMIT = 50
+#: of all blocks of a message together, as they are sent; below what Slack was seen to take
+MESSAGE_LIMIT = 11_000
+#: what a block weighs beside its text
+_FRAME = 80
 
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
 _RULES = (
@@ -43,11 +49,27 @@ def _plain(text: str) -> str:
 
 def blocks(markdown: str, more: str, most: int = BLOCK_LIMIT) -> list[dict[str, Any]]:
     """Section blocks for a text. `more` says where the rest is, if it has to be cut."""
-    chunks = list(_chunks(mrkdwn(markdown).split("\n")))
-    if len(chunks) > most:
-        left = sum(chunk.count("\n") + 1 for chunk in chunks[most - 1 :])
-        chunks = [*chunks[: most - 1], f"… cut here, {left} more lines: {mrkdwn(more)}"]
-    return [{"type": "section", "text": {"type": "mrkdwn", "text": chunk}} for chunk in chunks]
+    lines = mrkdwn(markdown).split("\n")
+    chunks = list(_chunks(lines))
+    if len(chunks) > most or _weight(chunks) > MESSAGE_LIMIT:
+        note = f"… {{}} more lines: {mrkdwn(more)}"
+        kept = _fitting(lines, most - 1, MESSAGE_LIMIT - len(note) - _FRAME - 10)
+        chunks = [*_chunks(lines[:kept]), note.format(len(lines) - kept)]
+    return [{"type": "section", "text": {"type": "mrkdwn", "text": chunk, "verbatim": True}} for chunk in chunks]
+
+
+def _weight(chunks: Iterable[str]) -> int:
+    return sum(len(chunk) + _FRAME for chunk in chunks)
+
+
+def _fitting(lines: Sequence[str], most: int, room: int) -> int:
+    """How many lines fit, whole."""
+    low, high = 0, len(lines)
+    while low < high:
+        middle = (low + high + 1) // 2
+        chunks = list(_chunks(lines[:middle]))
+        low, high = (middle, high) if len(chunks) <= most and _weight(chunks) <= room else (low, middle - 1)
+    return low
 
 
 def shorten(text: str, limit: int) -> str:

@@ -146,9 +146,15 @@ class SlackWebhook:
 
 
 def _content(message: Outgoing, markdown: str) -> dict[str, Any]:
-    """Blocks, and the text that notifications show instead."""
-    title = message.title or message.lead.partition("\n")[0] or f"{message.kind} of audit {message.audit}"
-    return {"text": shorten(mrkdwn(title), 500), "blocks": blocks(markdown, f"the whole text is in audit `{message.audit}`")}
+    """Blocks, and the text that notifications show instead: what happened and the first thing that is broken."""
+    first = message.lead.partition("\n")[0].removeprefix("- ")
+    said = " — ".join(filter(None, [message.title, first])) or f"{message.kind} of audit {message.audit}"
+    more = (
+        f"the whole text: `telltale postmortem {message.audit}`"
+        if message.kind == "postmortem"
+        else f"the whole text is in audit `{message.audit}`"
+    )
+    return {"text": shorten(mrkdwn(said), 500), "blocks": blocks(markdown, more)}
 
 
 def _read(error: SlackApiError) -> tuple[int, Mapping[str, str], str]:

@@ -50,7 +50,7 @@ def context(facts: Facts, findings: Sequence[Finding], signals: Sequence[Signal]
         "traces": {
             "known": isinstance(facts.traces, Known),
             "why": "" if isinstance(facts.traces, Known) else facts.traces.detail,
-            "slowest": [_trace(t) for t in _slowest(traces, {ns for ns, _ in affected}, facts.windows.current)],
+            "slowest": [_trace(t) for t in _slowest(traces, {ns for ns, _ in affected}, facts)],
         },
         "actions": list(_actions(facts, signals)),
     }
@@ -105,13 +105,17 @@ def _device(device: DeviceSeries, readings: Iterable[DeviceReading]) -> dict[str
     return {"node": device.node, "gpu": device.gpu, "gpu_instance": device.gpu_instance, "pod": device.pod, "readings": own}
 
 
-def _slowest(traces: Sequence[Trace], namespaces: set[str], until: datetime) -> list[Trace]:
+def _slowest(traces: Sequence[Trace], namespaces: set[str], facts: Facts) -> list[Trace]:
+    """The slowest of what was going on after the baseline, in the affected namespaces where any are known."""
     recent = [
-        t
-        for t in traces
-        if t.start >= until - timedelta(hours=1) and (not namespaces or any(s.namespace in namespaces for s in t.spans if s.pod))
+        t for t in traces if t.start >= _beginning(facts) and (not namespaces or any(s.namespace in namespaces for s in t.spans if s.pod))
     ]
     return sorted(recent, key=lambda t: t.duration, reverse=True)[:MAX_TRACES]
+
+
+def _beginning(facts: Facts) -> datetime:
+    """The baseline; without one, an hour before."""
+    return facts.windows.baseline or facts.windows.current - timedelta(hours=1)
 
 
 def _trace(trace: Trace) -> Mapping[str, Any]:
@@ -133,7 +137,7 @@ def _trace(trace: Trace) -> Mapping[str, Any]:
 def _actions(facts: Facts, signals: Sequence[Signal]) -> Iterable[dict[str, str]]:
     """What was seen to be done, oldest first: transitions and Events. Nothing a person did elsewhere is in it."""
     lines = [(s.at, s.summary or f"{s.trigger.kind} {s.trigger.phase}", "signal") for s in signals]
-    since = (facts.windows.baseline or facts.windows.current - timedelta(hours=1)) - timedelta(minutes=1)
+    since = _beginning(facts) - timedelta(minutes=1)
     for event in facts.events.value if isinstance(facts.events, Known) else ():
         if event.reason in _ACTIONS and event.last_at and since <= event.last_at <= facts.windows.current:
             lines.append((event.last_at, f"{event.reason} {event.kind} {event.namespace}/{event.name}: {event.message[:160]}", "event"))

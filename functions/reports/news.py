@@ -12,10 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-Report = Mapping[str, Any]
-FindingDict = Mapping[str, Any]
+from functions.reports.wording import LEVELS, FindingDict, Report, level
 
-_SEVERITY = {"critical": 0, "warning": 1, "info": 2, "unknown": 3}
 _CHANGES = frozenset({"rollout", "drain", "rejoin"})
 #: A scope gets one stub for one incident, however many of its signals would draft one.
 DRAFT_AGAIN = timedelta(hours=1)
@@ -108,7 +106,7 @@ def decide(report: Report, transitions: Sequence[Mapping[str, str]], known: Befo
     unknown = {c["id"]: frozenset(m["fact"] for m in c["missing"]) for c in report["checks"] if c["verdict"] == "unknown"}
     newly = [check for check, facts in unknown.items() if check not in known.unknown or facts - known.unknown[check]]
     open_now = bool(unknown) or any(f["verdict"] == "fail" for f in findings)
-    told = {f["fingerprint"]: _level(f) for f in fresh}
+    told = {f["fingerprint"]: level(f) for f in fresh}
 
     if failing := [f for f in fresh if f["verdict"] == "fail"]:
         reason = _why(failing, kinds, known.told)
@@ -136,11 +134,7 @@ def line_of(scope: str, news: News, told: Mapping[str, Mapping[str, str]]) -> tu
 
 def _is_news(finding: FindingDict, told: Mapping[str, Mapping[str, str]]) -> bool:
     old = told.get(finding["fingerprint"])
-    return old is None or _SEVERITY[_level(finding)] < _SEVERITY[old["severity"]]
-
-
-def _level(finding: FindingDict) -> str:
-    return str(finding["severity"]) if finding["verdict"] == "fail" else "unknown"
+    return old is None or LEVELS[level(finding)] < LEVELS[old["severity"]]
 
 
 def _why(failing: Sequence[FindingDict], kinds: Mapping[str, str], told: Mapping[str, Mapping[str, str]]) -> Reason:

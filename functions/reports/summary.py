@@ -1,21 +1,39 @@
 """The audit summary in chat: what can't be followed any more, since when, what to change, and what is unknown.
 
-Rendered from the report's JSON form, so that what is posted, stored and shown on the board is one thing. Pure.
+Rendered from the report's JSON form, so that what is posted, stored and shown on the board is one thing. The first line
+says verdict and change, the second what is broken and since when; each kind of finding is one line. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Report = Mapping[str, Any]
-FindingDict = Mapping[str, Any]
+from functions.reports.fixes import fixes
+from functions.reports.groups import Line, lines
+from functions.reports.wording import (
+    MARK,
+    Report,
+    clock,
+    code,
+    counted,
+    duration,
+    headline,
+    listed,
+    parsed,
+    prose,
+    span,
+    subject_text,
+    what_happened,
+)
 
-_MARK = {"fail": "🔴", "unknown": "🟡", "pass": "🟢", "not-applicable": "⚪"}
-_SEVERITY = {"critical": 0, "warning": 1, "info": 2}
-_SHOWN = 6
-_FIXES = 3
+_CHANGES = {"rollout": "rollout", "drain": "drain", "rejoin": "return of the node"}
+#: Codes that rest on a comparison: the fault is as old as the change. Of the others only is known when they were seen.
+_COMPARED = ("metric-rename/", "telemetry-gap/went-silent")
+_LINES_SHOWN = 12
+_UNJUDGED_SHOWN = 4
+_COVERAGE_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,165 +46,147 @@ class Message:
 
     @property
     def text(self) -> str:
-        return "\n\n".join(part for part in (f"**{self.title}**", self.lead, self.details) if part)
+        return "\n\n".join(part for part in (f"**{self.title}**" if self.title else "", self.lead, self.details) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Codes that break the same step on the way from an alert to the request, and how that is said."""
+def render(
+    report: Report, *, reason: str = "", titles: Mapping[str, str] | None = None, link: str = "", fresh: Collection[str] = ()
+) -> Message:
+    """The summary of one audit.
 
-    codes: tuple[str, ...]
-    one: str
-    many: str
-    part: str
-
-
-#: In the order in which a person on call meets them.
-_GROUPS = (
-    _Group(("metric-rename/rule-dead", "telemetry-gap/alert-blind"), "1 rule is blind", "{n} rules are blind", "rule"),
-    _Group(("metric-rename/grouping-collapsed",), "1 rule still answers, wrongly", "{n} rules still answer, wrongly", "rule"),
-    _Group(("metric-rename/dashboard-dead",), "1 dashboard has lost panels", "{n} dashboards have lost panels", "dashboard"),
-    _Group(
-        ("label-mapping/pod-missing", "label-mapping/unattributed-use"),
-        "1 GPU Pod can't be told from its device's series",
-        "{n} GPU Pods can't be told from their devices' series",
-        "pod",
-    ),
-    _Group(
-        ("label-mapping/exporter-pod", "label-mapping/stale-pod", "label-mapping/wrong-node", "label-mapping/wrong-container"),
-        "1 device names the wrong Pod",
-        "{n} devices name the wrong Pod",
-        "gpu",
-    ),
-    _Group(
-        ("telemetry-gap/target-down", "telemetry-gap/bad-exposition", "telemetry-gap/empty-exposition", "telemetry-gap/node-uncovered"),
-        "1 exporter or node delivers nothing",
-        "{n} exporters or nodes deliver nothing",
-        "node",
-    ),
-    _Group(("metric-rename/renamed",), "1 metric has another name", "{n} metrics have other names", "metric"),
-    _Group(("metric-rename/unit-changed",), "1 metric has another unit", "{n} metrics have another unit", "metric"),
-    _Group(("metric-rename/label-renamed",), "1 label has another name", "{n} labels have other names", "label"),
-)
-
-
-def render(report: Report, *, reason: str = "", titles: Mapping[str, str] | None = None, link: str = "") -> Message:
-    """The summary of one audit. `reason` says why it is news; `titles` are the codes' titles; `link` leads to the board."""
-    failed = sorted((f for f in report["findings"] if f["verdict"] == "fail"), key=lambda f: _SEVERITY[f["severity"]])
-    return Message(headline(report), _lead(report, failed, titles or {}, reason), _details(report, failed, link))
-
-
-def headline(report: Report) -> str:
-    """One line: verdict, what happened, where."""
-    audit = report["audit"]
-    verdict = audit["verdict"]
-    return f"{_MARK[verdict]} {verdict.upper()} · {what_happened(audit)} · {audit['cluster']}"
-
-
-def what_happened(audit: Mapping[str, Any]) -> str:
-    """The trigger in words: "rollout complete: DaemonSet gpu-operator/nvidia-dcgm-exporter"."""
-    trigger = audit["trigger"]
-    subject = trigger.get("subject")
-    words = " ".join(filter(None, [trigger["kind"], trigger.get("phase")]))
-    if not subject:
-        scope = audit.get("scope", "cluster")
-        return words if scope == "cluster" else f"{words}: {scope}"
-    return f"{words}: {subject['kind']} {'/'.join(filter(None, [subject.get('namespace'), subject['name']]))}"
+    `reason` says why it is news; `titles` are the codes' titles; `link` leads to the board; `fresh` are the fingerprints that
+    are new, where not all of them are.
+    """
+    return Message(headline(report), _lead(report, lines(report["findings"], titles), reason, fresh), _details(report, link))
 
 
 def healthy_line(report: Report) -> str:
     """The one line that a healthy change may post: what was proven."""
-    proven = "; ".join(f"{c['id']}: {c['summary']}" for c in report["checks"] if c["verdict"] == "pass")
+    proven = "; ".join(prose(c["summary"]) for c in report["checks"] if c["verdict"] == "pass")
     return f"{headline(report)} — {proven}" if proven else headline(report)
 
 
-def _lead(report: Report, failed: Sequence[FindingDict], titles: Mapping[str, str], reason: str) -> str:
-    lines = list(_broken(failed, titles))
-    unknown = [c for c in report["checks"] if c["verdict"] == "unknown"]
-    if not lines and not unknown:
-        lines.append(f"- {'; '.join(c['summary'] for c in report['checks'] if c['verdict'] == 'pass') or 'nothing to judge'}")
-    for check in unknown:
-        why = check["missing"][0]["detail"] if check["missing"] else check["summary"]
-        lines.append(f"- **{check['id']} is unknown**, which is not healthy: {why}")
-    if reason:
-        lines.append(f"_{reason}_")
-    return "\n".join(lines)
-
-
-def _broken(failed: Sequence[FindingDict], titles: Mapping[str, str]) -> Iterable[str]:
-    said: set[str] = set()
-    for group in _GROUPS:
-        members = [f for f in failed if f["code"] in group.codes]
-        if members:
-            said.update(group.codes)
-            names = _names(members, group.part)
-            count = len(dict.fromkeys(names))
-            yield f"- **{group.one if count == 1 else group.many.format(n=count)}**: {_listed(names)}"
-    for code in dict.fromkeys(f["code"] for f in failed if f["code"] not in said):
-        members = [f for f in failed if f["code"] == code]
-        if len(members) == 1:
-            yield f"- **{members[0]['title']}** (`{code}`)"
-        else:
-            yield f"- **{titles.get(code, code)}** (`{code}`, {len(members)}): {_listed([subject_text(f['subject']) for f in members])}"
-
-
-def _names(findings: Iterable[FindingDict], part: str) -> list[str]:
-    def name(finding: FindingDict) -> str:
-        subject = finding["subject"]
-        value = subject.get(part) or subject_text(subject)
-        if part == "metric" and subject.get("renamed_to") and finding["code"] == "metric-rename/renamed":
-            return f"`{value}` → `{subject['renamed_to']}`"
-        if part == "label" and subject.get("renamed_to"):
-            return f"`{value}` → `{subject['renamed_to']}`"
-        if part == "pod":
-            return f"`{'/'.join(filter(None, [subject.get('namespace'), value]))}` on {subject.get('node', '?')}"
-        return f"`{value}`"
-
-    return [name(f) for f in findings]
-
-
-def _listed(names: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(names))
-    more = len(unique) - _SHOWN
-    return ", ".join(unique[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def subject_text(subject: Mapping[str, str]) -> str:
-    """A subject in a few words, most telling part first."""
-    if "rule" in subject or "dashboard" in subject:
-        return subject.get("rule") or subject["dashboard"]
-    if "metric" in subject or "label" in subject:
-        return subject.get("metric") or subject["label"]
-    pod = "/".join(filter(None, [subject.get("namespace"), subject.get("pod")]))
-    device = " ".join(filter(None, [subject.get("gpu"), subject.get("gpu_instance") and f"instance {subject['gpu_instance']}"]))
-    place = " on ".join(filter(None, [pod or device or subject.get("target", ""), subject.get("node", "")]))
-    return place or subject.get("workload") or ", ".join(f"{k} {v}" for k, v in subject.items()) or "the cluster"
-
-
-def _details(report: Report, failed: Sequence[FindingDict], link: str) -> str:
+def resolved(report: Report, ended: Sequence[Mapping[str, Any]], *, titles: Mapping[str, str] | None = None, over: bool) -> Message:
+    """What has ended, from the records of findings; `over`: nothing that was told is left."""
     audit = report["audit"]
+    title = f"🟢 RESOLVED · {prose(what_happened(audit))} · {prose(audit['cluster'])}" if over else ""
+    said = []
+    for line in lines(ended, titles):
+        began = min(str(f["first_seen"]) for f in line.findings)
+        lasted = duration((parsed(audit["current"]) - parsed(began)).total_seconds())
+        codes = listed([f"`{f['code']}`" for f in line.findings], 3)
+        names = f": {line.names}" if line.names else ""
+        said.append(f"- ✅ no longer so: **{line.what}**{names} · since {clock(began, audit['current'])}, {lasted} ({codes})")
+    more = len(said) - _LINES_SHOWN
+    return Message(title, "\n".join([*said[:_LINES_SHOWN], *([f"- … and {more} more kinds"] if more > 0 else [])]), "")
+
+
+def since(report: Report, line: Line) -> str:
+    """Since when a kind of finding holds, as far as that is known."""
+    audit = report["audit"]
+    now, before = audit["current"], audit["baseline"]
+    if not before or not all(f["code"].startswith(_COMPARED) for f in line.findings):
+        return f"seen at {clock(now)}"
+    kind = audit["trigger"]["kind"]
+    seen = sorted(s["at"] for s in report.get("signals", ()) if s["trigger"]["kind"] == kind) if kind in _CHANGES else []
+    if not seen:
+        return f"broke between {span(before, now)}"
+    began = next((s["at"] for s in report["signals"] if s["trigger"].get("phase") == "started"), before)
+    return f"since the {_CHANGES[kind]} between {span(min(began, seen[0]), seen[-1])}"
+
+
+# ------------------------------------------------------------------------------------------------ the lead
+
+
+def _lead(report: Report, found: Sequence[Line], reason: str, fresh: Collection[str]) -> str:
+    failing = [line for line in found if line.level != "unknown"]
+    said = []
+    if failing:
+        said.append(f"{failing[0].text} · {since(report, failing[0])}{_new(failing[0], failing, fresh)}")
+    said += [f"- {line.text}{_new(line, failing, fresh)}" for line in failing[1:_LINES_SHOWN]]
+    if len(failing) > _LINES_SHOWN:
+        said.append(f"- … and {len(failing) - _LINES_SHOWN} more kinds of finding in the whole report")
+    unknown = [*_unknown(report), *(line.text for line in found if line.level == "unknown")]
+    if not failing and not unknown:
+        proven = any(c["verdict"] == "pass" for c in report["checks"])
+        said.append("Every link that was checked can be followed." if proven else "There was nothing to judge.")
+    said += [f"- {text}" if said or n else text for n, text in enumerate(unknown)]
+    if reason:
+        said.append(f"_{reason}_")
+    return "\n".join(said)
+
+
+def _new(line: Line, all_lines: Sequence[Line], fresh: Collection[str]) -> str:
+    """Marks what is new beside what was told before."""
+    told = [f for group in all_lines for f in group.findings if f["fingerprint"] not in fresh]
+    return " · **new**" if fresh and told and any(f["fingerprint"] in fresh for f in line.findings) else ""
+
+
+def _unknown(report: Report) -> Iterable[str]:
+    """Checks that could not judge, those with one reason together. Unknown is never healthy, and that is said."""
+    reasons: dict[str, list[str]] = {}
+    for check in report["checks"]:
+        if check["verdict"] == "unknown":
+            reasons.setdefault(_why(check), []).append(check["id"])
+    for why, ids in reasons.items():
+        names = " and ".join(", ".join(ids).rsplit(", ", 1))
+        yield f"{MARK['unknown']} **{names} {'is' if len(ids) == 1 else 'are'} unknown**, which is not healthy: {prose(why)}"
+
+
+def _why(check: Mapping[str, Any]) -> str:
+    """What kept a check from judging: the fact it needs, else what was said of the subjects it left out."""
+    if not check["judged"] and check["missing"]:
+        return str(check["missing"][0]["detail"])
+    reasons = list(dict.fromkeys(str(left["why"]) for left in check["unjudged_subjects"]))
+    if not reasons:
+        return str(check["missing"][0]["detail"] if check["missing"] else check["summary"])
+    what = counted(check["unjudged"], "1 subject can't be judged", "{n} subjects can't be judged")
+    more = counted(len(reasons) - 1, "1 more reason", "{n} more reasons")
+    return f"{what}: {reasons[0]}{f'; and {more}' if reasons[1:] else ''}"
+
+
+# ------------------------------------------------------------------------------------------------ the details
+
+
+def _details(report: Report, link: str) -> str:
     sections = []
-    if fixes := list(_fixes(failed)):
-        sections.append("**What to change**\n" + "\n".join(fixes))
-    checks = " · ".join(f"{_MARK[c['verdict']]} {c['id']}: {c['summary']}" for c in report["checks"])
-    sections.append(f"**Checks** {checks}")
-    if audit.get("coverage"):
-        sections.append("**What may have been missed**\n" + "\n".join(f"- {line}" for line in audit["coverage"]))
-    window = f"{audit['baseline'] or 'no baseline'} → {audit['current']}"
-    queries = audit.get("cost", {}).get("queries")
-    cost = f" · {int(queries)} queries" if queries else ""
-    sections.append(f"audit `{audit['id']}` · {window}{cost}{f' · {link}' if link else ''}")
+    if steps := fixes(report["findings"]):
+        sections.append("\n".join(["**What to change**", *steps]))
+    sections.append("\n".join(["**What was checked**", *_checks(report)]))
+    if left := list(_unjudged(report)):
+        sections.append("\n".join(["**What could not be judged**", *left]))
+    if coverage := report["audit"].get("coverage"):
+        more = len(coverage) - _COVERAGE_SHOWN
+        shown = [f"- {prose(text)}" for text in coverage[:_COVERAGE_SHOWN]]
+        sections.append("\n".join(["**What may have been missed**", *shown, *([f"- … and {more} more"] if more > 0 else [])]))
+    sections.append(_footer(report, link))
     return "\n\n".join(sections)
 
 
-def _fixes(failed: Sequence[FindingDict]) -> Iterable[str]:
-    """The first hints, one a code, the gravest first; with one rewritten expression where there is one."""
-    shown: set[str] = set()
-    for finding in failed:
-        if finding["code"] in shown or len(shown) == _FIXES:
-            continue
-        shown.add(finding["code"])
-        yield f"{len(shown)}. {finding['hint']}"
-        rewritten = next((i for i in finding["impact"] if i.get("suggested")), None)
-        if rewritten:
-            yield f"   `{rewritten['name']}`: `{rewritten['suggested']}`"
+def _checks(report: Report) -> Iterable[str]:
+    for check in report["checks"]:
+        yield f"- {MARK[check['verdict']]} {check['verdict']} · `{check['id']}`: {prose(check['summary'])}"
+
+
+def _unjudged(report: Report) -> Iterable[str]:
+    """Subjects that were left out, by reason."""
+    for check in report["checks"]:
+        reasons: dict[str, list[str]] = {}
+        for left in check["unjudged_subjects"]:
+            reasons.setdefault(left["why"], []).append(subject_text(left["subject"]))
+        for why, subjects in list(reasons.items())[:_UNJUDGED_SHOWN]:
+            yield f"- `{check['id']}`: {listed([code(s) for s in subjects], 3)}: {prose(why)}"
+        rest = check["unjudged"] - sum(len(s) for s in list(reasons.values())[:_UNJUDGED_SHOWN])
+        if rest > 0:
+            yield f"- `{check['id']}`: … and {rest} more"
+
+
+def _footer(report: Report, link: str) -> str:
+    audit = report["audit"]
+    now = audit["current"]
+    window = f"{clock(now)} compared with {clock(audit['baseline'], now) if audit['baseline'] else 'nothing'}"
+    queries = audit.get("cost", {}).get("queries")
+    cost = counted(int(queries), "1 query", "{n} queries") if queries else ""
+    found = counted(len(report["findings"]), "1 finding", "{n} findings") if report["findings"] else ""
+    whole = f"[the whole report]({link})" if link else ""
+    return " · ".join(filter(None, [f"audit `{audit['id']}`", window, found, cost, whole]))

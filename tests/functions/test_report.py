@@ -79,7 +79,7 @@ async def test_a_cause_is_posted_once_and_its_end_too(room: Newsroom) -> None:
     for n, checks in enumerate([FAIL, FAIL, FAIL, PASS, PASS]):
         await room.tell(60 * n, checks, kind=TriggerKind.SCHEDULE, phase="periodic", scope=CLUSTER)
     assert room.kinds == ["summary", "postmortem", "resolved"]
-    assert "can't be told from its device's series" in room.channel.got[0].text
+    assert "1 GPU Pod can't be found on its devices" in room.channel.got[0].text
     assert "https://board.example/audits/a-1" in room.channel.got[0].text
     assert "RESOLVED" in room.channel.got[2].title
     assert "label-mapping/pod-missing" in room.channel.got[2].lead

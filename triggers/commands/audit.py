@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from functions import wiring
 from functions.audit import Gather, Standards, judge, windows_of
+from functions.chat.redact import Redactor
 from functions.checks import CHECKS
 from functions.checks.base import Check, union_of_needs
 from functions.contract.findings import worst
@@ -27,14 +28,14 @@ def run(options: argparse.Namespace) -> int:
     try:
         scopes = [Scope.parse(text) for text in options.scope] or [CLUSTER]
         checks = chosen(options.check)
-        reports = asyncio.run(_bundle(options.bundle, scopes, checks) if options.bundle else _live(scopes, checks))
+        reports, redactor = asyncio.run(_bundle(options.bundle, scopes, checks) if options.bundle else _live(scopes, checks))
     except (ScopeError, SettingsError, BundleError) as error:
         raise UsageError(str(error)) from None
+    documents = [redactor.json(r.as_dict()) for r in reports]
     if options.format == "json":
-        documents = [r.as_dict() for r in reports]
         print(output.as_json(documents[0] if len(documents) == 1 else documents))
     else:
-        print("\n\n".join(output.report(r, options.format, wiring.TITLES) for r in reports))
+        print("\n\n".join(output.report(d, options.format, wiring.TITLES) for d in documents))
     return output.EXIT[worst(r.verdict for r in reports)]
 
 
@@ -46,17 +47,18 @@ def chosen(ids: Sequence[str]) -> tuple[Check, ...]:
     return tuple(known[i] for i in dict.fromkeys(ids)) or CHECKS
 
 
-async def _bundle(path: str, scopes: Sequence[Scope], checks: Sequence[Check]) -> list[AuditReport]:
+async def _bundle(path: str, scopes: Sequence[Scope], checks: Sequence[Check]) -> tuple[list[AuditReport], Redactor]:
     progress = output.Progress()
     progress(f"reading {path} …")
     bundle = Bundle.read(path)
     standards = wiring.bundle_standards(bundle, checks)
     gather = wiring.bundle_gather(bundle, standards)
     requests = [AuditRequest(_new_id(), scope, bundle.trigger, bundle.baseline) for scope in scopes]
-    return [await _one(request, gather, standards, progress, [str(p) for p in bundle.problems]) for request in requests]
+    problems = [str(p) for p in bundle.problems]
+    return [await _one(request, gather, standards, progress, problems) for request in requests], output.redactor(standards.policy)
 
 
-async def _live(scopes: Sequence[Scope], checks: Sequence[Check]) -> list[AuditReport]:
+async def _live(scopes: Sequence[Scope], checks: Sequence[Check]) -> tuple[list[AuditReport], Redactor]:
     settings = Settings.read()
     standards = wiring.standards(settings, checks)
     wiring.check_paths(settings)
@@ -65,7 +67,7 @@ async def _live(scopes: Sequence[Scope], checks: Sequence[Check]) -> list[AuditR
             raise UsageError("nothing to audit: set TELLTALE_PROMETHEUS_URL and KUBECONFIG, or name a --bundle")
         gather = wiring.live_gather(settings, metrics, objects, standards)
         requests = [AuditRequest(_new_id(), scope, Trigger(TriggerKind.MANUAL)) for scope in scopes]
-        return [await _one(request, gather, standards, output.Progress(), []) for request in requests]
+        return [await _one(request, gather, standards, output.Progress(), []) for request in requests], output.redactor(standards.policy)
 
 
 async def _one(

@@ -34,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
     out = Path(options.out)
     try:
         out.mkdir(parents=True, exist_ok=True)
+        for left in [*out.glob("audit-*.json"), *out.glob("postmortem-*.md")]:
+            left.unlink()  # of the demo before this one
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}") from None
     asyncio.run(_play(out))
@@ -59,7 +61,7 @@ async def _play(out: Path) -> None:
     shutil.rmtree(data, ignore_errors=True)
     async with EmbeddedServer(data) as server:
         store = await Store.open(server.url, bundle.cluster)
-        desk = Desk({"console": Console()}, titles=wiring.TITLES)
+        desk = Desk({"console": Console(postmortems=False)}, titles=wiring.TITLES)
         settings = Settings(cluster=bundle.cluster)
         shared = Parts(settings, store, standards, wiring.bundle_gather(bundle, standards), desk, clock=clock)
         replay = Replay()
@@ -80,7 +82,13 @@ async def _play(out: Path) -> None:
         clock.now = bundle.current + intake.STALENESS * 2
         await _work(shared, out)
         await store.close()
-    print(f"The reports and postmortem stubs are in {out}/; `telltale audit --bundle {DEMO / 'incident'}` shows every finding.")
+    print(f"Reports and postmortem stubs: {out}/. Every finding: telltale audit --bundle {_near(DEMO / 'incident')}")
+    print(f"The board over it: TELLTALE_CLUSTER={bundle.cluster} TELLTALE_DATA_DIR={data} telltale run, then http://127.0.0.1:8080/")
+
+
+def _near(path: Path) -> Path:
+    """As short as it can be typed here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 async def _work(shared: Parts, out: Path) -> None:
@@ -92,7 +100,18 @@ async def _work(shared: Parts, out: Path) -> None:
 
     await intake.tick(shared.store, shared.clock(), shared.timing, audit)
     outcome = await report.work(shared.store, shared.desk, shared.clock)
+    for identity, kind, reason in outcome.decided:
+        if kind == "silent":
+            print(f"{shared.clock():%H:%M:%S} audit {identity}: {reason}; no message")
     for identity in outcome.drafted:
-        text = await StoredBoard(shared.store).postmortem(identity)
-        (out / f"postmortem-{identity}.md").write_text(text or "")
-        print(f"── postmortem stub of audit {identity} ──\n{text}")
+        text = await StoredBoard(shared.store).postmortem(identity) or ""
+        path = out / f"postmortem-{identity}.md"
+        path.write_text(text)
+        print(f"Postmortem stub: {path} ({text.count(chr(10))} lines), for instance\n{_excerpt(text)}\n")
+
+
+def _excerpt(stub: str) -> str:
+    """The parts of a stub that a person looks at first."""
+    sections = stub.split("\n\n## ")
+    wanted = [f"## {s}" for s in sections if s.startswith(("Trigger signal", "Trace", "Recovery", "Dimension"))]
+    return "\n".join(f"    {line}" for s in wanted for line in s.splitlines())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
+from functions.chat.redact import Redactor
 from functions.contract.findings import Verdict
-from functions.contract.report import AuditReport
-from functions.reports import summary
+from functions.contract.policy import Policy
+from functions.reports import summary, wording
+from functions.reports.groups import lines
+from functions.settings import SettingsError
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_IMPACTS = 6
+_UNJUDGED = 10
+_LEVEL = {"critical": "!! critical", "warning": " ! warning ", "info": " i info    ", "unknown": " ? unknown "}
 
 EXIT = {Verdict.FAIL: 1, Verdict.UNKNOWN: 3, Verdict.PASS: 0, Verdict.NOT_APPLICABLE: 0}
 
@@ -23,49 +27,75 @@ def as_json(document: Any) -> str:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
 
 
-def report(audit: AuditReport, form: str, titles: dict[str, str]) -> str:
-    """One report in one of the formats."""
-    document = audit.as_dict()
+def redactor(policy: Policy) -> Redactor:
+    """What masks everything that is shown. Raises SettingsError for a mask that is no expression."""
+    try:
+        return Redactor(policy.masks)
+    except ValueError as error:
+        raise SettingsError(f"policy: {error}") from None
+
+
+def report(document: Mapping[str, Any], form: str, titles: Mapping[str, str]) -> str:
+    """One report (its JSON form, masked) in one of the formats."""
     if form == "json":
         return as_json(document)
     if form == "markdown":
-        return _visible(summary.render(document, titles=titles).text)
-    return _visible("\n".join(_text(document)))
+        return summary.render(document, titles=titles).text
+    return "\n".join(map(wording.printable, _text(document, titles)))
 
 
-def _visible(text: str) -> str:
-    """With control characters spelled out: what an exporter or a bundle prints must not steer the terminal."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-
-
-def _text(document: dict[str, Any]) -> Iterable[str]:
-    yield summary.headline(document)
+def _text(document: Mapping[str, Any], titles: Mapping[str, str]) -> Iterable[str]:
     audit = document["audit"]
-    yield f"  audit {audit['id']}, compared {audit['baseline'] or 'nothing (no baseline)'} with {audit['current']}"
+    yield wording.headline(document).replace("`", "")
+    compared = f"compared with {audit['baseline']}" if audit["baseline"] else "compared with nothing (no baseline)"
+    yield f"   audit {audit['id']} · {audit['current']}, {compared}"
+    if found := lines(document["findings"], titles):
+        yield ""
+    for line in found:
+        yield f"   {line.text.replace('**', '').replace('`', '')}"
     for check in document["checks"]:
-        yield f"\n{check['verdict'].upper():8} {check['id']}: {check['summary']}"
-        for missing in check["missing"]:
-            yield f"         missing {missing['fact']} ({missing['why']}): {missing['detail']}"
-        for finding in (f for f in document["findings"] if f["code"].startswith(check["id"] + "/")):
-            yield from _finding(finding)
-        for unjudged in check["unjudged_subjects"][:10]:
-            yield f"  ?      {summary.subject_text(unjudged['subject'])}: not judged, {unjudged['why']}"
-        if check["unjudged"] > 10:
-            yield f"  ?      … and {check['unjudged'] - 10} more not judged"
+        yield ""
+        yield f"{check['verdict'].upper()} {check['id']}: {check['summary']}"
+        yield from _check(check, wording.ordered(f for f in document["findings"] if f["code"].startswith(check["id"] + "/")))
+    for line in audit["coverage"]:
+        yield f"may be missed: {line}"
 
 
-def _finding(finding: dict[str, Any]) -> Iterable[str]:
-    mark = {"critical": "!!", "warning": "! ", "info": "i "}[finding["severity"]] if finding["verdict"] == "fail" else "? "
-    yield f"  {mark}     {finding['code'].partition('/')[2]}: {finding['title']}"
-    yield f"           seen      {finding['observed']}"
-    yield f"           expected  {finding['expected']}"
-    yield f"           do        {finding['hint']}"
-    for impact in finding["impact"][:6]:
-        yield f"           breaks    {impact['kind']} {impact['name']}{': ' + impact['note'] if impact.get('note') else ''}"
-        if impact.get("suggested"):
-            yield f"           try       {impact['suggested']}"
-    if len(finding["impact"]) > 6:
-        yield f"           breaks    … and {len(finding['impact']) - 6} more"
+def _check(check: Mapping[str, Any], findings: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for missing in check["missing"]:
+        reasons.setdefault((missing["why"], missing["detail"]), []).append(missing["fact"])
+    for (why, detail), facts in reasons.items():
+        yield f"    ?          missing {', '.join(facts)} ({why}): {detail}"
+    hint = ""
+    for finding in findings:
+        yield from _finding(finding, hint)
+        hint = finding["hint"]
+    for unjudged in check["unjudged_subjects"][:_UNJUDGED]:
+        yield f"    ?          {wording.subject_text(unjudged['subject'])}: not judged, {unjudged['why']}"
+    if check["unjudged"] > _UNJUDGED:
+        yield f"    ?          … and {check['unjudged'] - _UNJUDGED} more not judged"
+
+
+def _finding(finding: Mapping[str, Any], hint_before: str) -> Iterable[str]:
+    """All of it; of what nothing in use depends on, one line. A hint that was just given isn't given again."""
+    level = wording.level(finding)
+    yield f"   {_LEVEL[level]}  {finding['title']}  [{finding['code']}]"
+    if level == "info":
+        return
+    place = wording.subject_text(finding["subject"])
+    if place not in finding["title"]:
+        yield f"        where     {place}"
+    yield f"        seen      {finding['observed']}"
+    yield f"        expected  {finding['expected']}"
+    yield f"        do        {finding['hint'] if finding['hint'] != hint_before else 'as above'}"
+    for impact in finding["impact"][:_IMPACTS]:
+        if impact["name"] != place:
+            yield f"        breaks    {impact['kind']} {impact['name']}{': ' + impact['note'] if impact.get('note') else ''}"
+        if impact.get("suggested") and impact["suggested"] not in finding["hint"]:
+            yield f"        load      {impact['suggested']}"
+    if len(finding["impact"]) > _IMPACTS:
+        yield f"        breaks    … and {len(finding['impact']) - _IMPACTS} more"
 
 
 class Progress:

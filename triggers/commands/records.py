@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from functions.contract.errors import Again
-from functions.reports.summary import subject_text
-from functions.settings import Settings, SettingsError
+from functions.reports.wording import counted, level, ordered, printable, subject_text
+from functions.settings import Settings, SettingsError, read_policy
 from triggers.commands import output
 from triggers.commands.serve import opened
 from triggers.roles import StoredBoard
@@ -23,26 +25,40 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _findings(options: argparse.Namespace) -> int:
-    async with opened(Settings.read(), embedded=True) as store:
-        found: list[dict[str, object]] = []
+    settings = Settings.read()
+    async with opened(settings, embedded=True) as store:
+        board = StoredBoard(store, redactor=output.redactor(read_policy(settings.policy)))
+        found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
-            page, cursor = await StoredBoard(store).findings(cursor, 500, everything=options.all)
-            found += [f for f in page if not options.check or str(f["code"]).startswith(options.check + "/")]
+            page, cursor = await board.findings(cursor, 500, everything=options.all, check=options.check or "")
+            found += page
             if cursor is None:
                 break
     if options.format == "json":
         print(output.as_json({"findings": found, "next": None}))
     else:
-        for f in found:
-            print(f"{f['severity']!s:9} {f['code']}  {subject_text(f['subject'])}  since {f['first_seen']}\n          {f['title']}")  # type: ignore[arg-type]
-        print(f"{len(found)} findings" if found else "nothing is open")
+        print("\n".join(printable(line) for line in _lines(found, all_of_them=options.all)))
     return 0
 
 
+def _lines(found: Sequence[Mapping[str, Any]], *, all_of_them: bool) -> Iterable[str]:
+    """The gravest first, as everywhere."""
+    if not found:
+        yield "no finding is stored" if all_of_them else "nothing that was judged is open; `telltale audit` judges now"
+        return
+    for f in ordered(found):
+        ended = f" until {f['resolved_at']}" if f.get("resolved_at") else ""
+        muted = f" · muted until {f['muted_until']}: {f['mute_reason']}" if f.get("muted_until") else ""
+        yield f"{level(f):9} {f['state']:9} {f['title']}"
+        yield f"{'':19} {f['code']} · {subject_text(f['subject'])} · since {f['first_seen']}{ended} · {f['fingerprint']}{muted}"
+    yield counted(len(found), "1 finding", "{n} findings")
+
+
 async def _postmortem(options: argparse.Namespace) -> int:
-    async with opened(Settings.read(), embedded=True) as store:
-        text = await StoredBoard(store).postmortem(options.id)
+    settings = Settings.read()
+    async with opened(settings, embedded=True) as store:
+        text = await StoredBoard(store, redactor=output.redactor(read_policy(settings.policy))).postmortem(options.id)
     if text is None:
         raise UsageError(f"no audit is called {options.id!r}")
     print(output.as_json({"audit": options.id, "text": text}) if options.format == "json" else text)

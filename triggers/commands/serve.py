@@ -19,7 +19,6 @@ from aiohttp import web
 from functions import baseline, intake, report, wiring
 from functions.chat.console import Console
 from functions.chat.message import Channel
-from functions.chat.redact import Redactor
 from functions.contract.errors import Again
 from functions.contract.signals import AuditRequest
 from functions.ending import end
@@ -29,6 +28,7 @@ from functions.store import Store
 from functions.store.embedded import EmbeddedServer
 from triggers import schedule
 from triggers import sink as sinks
+from triggers.commands import output
 from triggers.oidc import Verifier
 from triggers.roles import Parts, StoredBoard, forever
 from triggers.serve import Role, application
@@ -108,7 +108,7 @@ async def parts(settings: Settings, *, embedded: bool) -> AsyncIterator[Parts]:
         ways = channels(settings)
         for channel in ways.values():
             stack.push_async_callback(channel.close)
-        desk = Desk(ways, Redactor(standards.policy.masks), wiring.TITLES, settings.board_url)
+        desk = Desk(ways, output.redactor(standards.policy), wiring.TITLES, settings.board_url)
         timing = intake.Timing(intake.settling_time(settings.settle), timedelta(seconds=settings.lease))
         gather = wiring.live_gather(settings, metrics, objects, standards, partial(baseline.recall, store))
         yield Parts(settings, store, standards, gather, desk, objects, timing=timing, sink=sink)
@@ -152,7 +152,7 @@ def _role(name: str, shared: Parts) -> Role:
         event=handlers.get(name),
         letter=shared.dead_letter if name == "dead-letter" else None,
         webhook=shared.webhook if name in ("intake", "run") else None,
-        board=StoredBoard(shared.store) if name in ("board", "run") else None,
+        board=StoredBoard(shared.store, shared.clock, shared.desk.redactor) if name in ("board", "run") else None,
         gauges=lambda: shared.store.gauges(shared.clock()),
         token=settings.token.get_secret_value() if settings.token else "",
         sender=Verifier(settings.oidc_issuer, settings.oidc_audience) if settings.oidc_audience else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from functions.chat.mrkdwn import BLOCK_LIMIT, blocks, mrkdwn, shorten
@@ -25,11 +27,25 @@ def test_markdown_becomes_mrkdwn(markdown: str, wanted: str) -> None:
 
 
 def test_blocks_stay_within_the_limits_and_a_cut_shows() -> None:
-    found = blocks("\n".join("&" * 100 for _ in range(5000)), "see audit")
-    assert len(found) == BLOCK_LIMIT
-    assert all(1 <= len(b["text"]["text"]) <= 3000 for b in found)
-    assert found[-1]["text"]["text"].startswith("… cut here, ")
+    lines = ["&" * 100 for _ in range(5000)]
+    found = blocks("\n".join(lines), "see audit")
+    texts = [b["text"]["text"] for b in found]
+    assert len(found) <= BLOCK_LIMIT
+    assert all(1 <= len(text) <= 3000 for text in texts)
+    assert len(json.dumps(found)) <= 12_000
+    kept = sum(text.count("\n") + 1 for text in texts[:-1])
+    assert texts[-1] == f"… {5000 - kept} more lines: see audit"
+    assert kept > 15
     assert blocks("", "x") == []
+
+
+def test_many_short_blocks_are_within_the_number_of_blocks() -> None:
+    assert len(blocks("\n".join(f"{n} " + "x" * 2890 for n in range(80)), "see audit", most=3)) == 3
+
+
+def test_slack_is_told_to_make_nothing_of_plain_words() -> None:
+    [block] = blocks("@here #general https://evil.example", "x")
+    assert block["text"]["verbatim"] is True
 
 
 def test_one_endless_line_is_cut_and_shows_it() -> None:

@@ -42,7 +42,7 @@ async def test_a_summary_is_one_message_with_its_details_in_the_thread(slack: An
     ref = await post(bot)
     [main] = fake.top
     assert "*3 rules are blind*" in text(main)
-    assert main["text"] == "🔴 FAIL · rollout"
+    assert main["text"] == "🔴 FAIL · rollout — *3 rules are blind*: `A`"
     [reply] = fake.replies(ref["ts"])
     assert "do this &lt;b&gt; &amp; that" in text(reply)
 

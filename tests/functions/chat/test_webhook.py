@@ -94,8 +94,16 @@ def test_retry_after_is_seconds_or_a_date() -> None:
     assert 50 < when <= 60
 
 
-async def test_the_console_prints_the_text_and_no_escape_sequences() -> None:
+async def test_the_console_prints_the_text_without_marks_and_escape_sequences() -> None:
     out = io.StringIO()
-    message = Outgoing("summary", "a", "cluster", "FAIL", "- \x1b[2Jblind\r", "", "k")
+    message = Outgoing("summary", "a", "cluster", "FAIL", "- \x1b[2J**1 alert** is blind: `Gpu_Hot`\r\n_new failure_", "", "k")
     assert await Console(out).deliver(message, None, None) == Delivered()
-    assert out.getvalue() == "**FAIL**\n\n- [2Jblind\n\n"
+    assert out.getvalue() == "FAIL\n\n- [2J1 alert is blind: Gpu_Hot\nnew failure\n\n"
+
+
+async def test_the_console_prints_a_postmortem_as_the_document_it_is_or_leaves_it_out() -> None:
+    message = Outgoing("postmortem", "a", "cluster", "Postmortem draft", "", "# Postmortem\n- **x**", "k")
+    for wanted, shown in ((True, "# Postmortem\n- **x**\n\n"), (False, "")):
+        out = io.StringIO()
+        assert await Console(out, postmortems=wanted).deliver(message, None, None) == Delivered()
+        assert out.getvalue() == shown
