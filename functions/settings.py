@@ -46,7 +46,9 @@ class Settings(BaseModel):
     rules: tuple[Path, ...] = Field(default=(), description="Further rule files or folders of them, comma-separated.")
     dashboards: tuple[Path, ...] = Field(default=(), description="Dashboard files (JSON) or folders of them, comma-separated.")
     listen: str = Field(default="", description="host:port to serve on. Default: 127.0.0.1:8080, or 0.0.0.0:$PORT where PORT is set.")
-    token: SecretStr | None = Field(default=None, description="Bearer credential for the webhook, the API and the pages.")
+    token: SecretStr | None = Field(
+        default=None, description="Bearer credential for the webhook, the API and the pages; in a browser, the password."
+    )
     oidc_audience: str = Field(default="", description="Audience that `POST /` demands in the sender's OIDC token; empty: not checked.")
     oidc_issuer: str = Field(default="https://kubernetes.default.svc", description="Issuer of those tokens.")
     settle: float | None = Field(default=None, ge=0, description="Seconds to wait after a change; overrides the computed settling time.")

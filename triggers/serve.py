@@ -9,6 +9,8 @@ work later is 503, and so is every fault of ours. What the roles do with an even
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import hmac
 import ipaddress
 import logging
@@ -158,12 +160,31 @@ def _open(route: str, method: str) -> bool:
 
 def _authorise(request: web.Request, role: Role) -> None:
     if role.token:
-        given = request.headers.get("Authorization", "")
-        if hmac.compare_digest(given.encode(), f"Bearer {role.token}".encode()):
+        if _knows(request.headers.get("Authorization", ""), role.token):
             return
-        raise web.HTTPUnauthorized(text="Authorization: Bearer with TELLTALE_TOKEN is needed", headers={"WWW-Authenticate": "Bearer"})
+        raise _unauthorised(request, "Authorization: Bearer with TELLTALE_TOKEN is needed; a browser gives it as the password")
     if not is_loopback(role.host):
-        raise web.HTTPUnauthorized(text="set TELLTALE_TOKEN to serve this beyond loopback", headers={"WWW-Authenticate": "Bearer"})
+        raise _unauthorised(request, "set TELLTALE_TOKEN to serve this beyond loopback")
+
+
+def _knows(header: str, token: str) -> bool:
+    """Bearer from tools. Browsers can't send that: for them the token is the password, whatever the name."""
+    scheme, _, given = header.partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return False
+    elif scheme != "Bearer":
+        return False
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _unauthorised(request: web.Request, text: str) -> web.HTTPUnauthorized:
+    error = web.HTTPUnauthorized(text=text, headers={"WWW-Authenticate": "Bearer"})
+    if request.method == "GET" and not request.path.startswith("/api/"):
+        error.headers.add("WWW-Authenticate", 'Basic realm="Telltale", charset="UTF-8"')
+    return error
 
 
 def is_loopback(host: str) -> bool:
