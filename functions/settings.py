@@ -66,7 +66,9 @@ class Settings(BaseModel):
     )
     webhook_url: SecretStr | None = Field(default=None, description="Outgoing webhook: each summary and postmortem as JSON.")
     webhook_token: SecretStr | None = Field(default=None, description="Bearer credential for the outgoing webhook.")
-    slack_token: SecretStr | None = Field(default=None, description="Slack bot token (chat:write): one message, edited in place.")
+    slack_token: SecretStr | None = Field(
+        default=None, description="Slack bot token (chat:write, channels:history): one message, edited in place."
+    )
     slack_channel: str = Field(default="", description="Slack channel for the bot token.")
     slack_webhook_url: SecretStr | None = Field(default=None, description="Slack incoming webhook: plain messages.")
     slack_api_url: str = Field(default="https://slack.com/api/", description="Slack's API, for a proxy or a test.")

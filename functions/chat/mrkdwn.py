@@ -72,6 +72,16 @@ def _fitting(lines: Sequence[str], most: int, room: int) -> int:
     return low
 
 
+def condensed(markdown: str, most: int) -> str:
+    """A document for a chat: of every section its first lines, and how many are left out."""
+    out: list[str] = []
+    for section in re.split(r"\n(?=## )", markdown.rstrip("\n")):
+        head, *lines = [line for line in section.split("\n") if line.strip()]
+        out += ["", head, *lines[:most]]
+        out += [f"- … {len(lines) - most} more lines"] if len(lines) > most else []
+    return "\n".join(out[1:])
+
+
 def shorten(text: str, limit: int) -> str:
     """A text within a limit; what is cut shows. Entities and links stay whole."""
     if len(text) <= limit:

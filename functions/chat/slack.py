@@ -1,11 +1,13 @@
 """Slack: with a bot token one message a scope, edited in place, with the details in its thread; with a webhook plain posts.
 
 Slack has no idempotency key: an attempt whose end is unknown is looked up in the channel's history by the key that each of
-our messages carries as metadata. Without the scope `channels:history` that can't be seen, and the message is posted again.
+our messages carries as metadata. That needs the scope `channels:history` (`groups:history` in a private channel). Without it
+everything else works; only a message whose answer was lost is posted again, which may show it twice, and is logged.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +17,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from functions.chat.message import Delivered, Outgoing, Ref, Refused, Result, Retry
-from functions.chat.mrkdwn import blocks, mrkdwn, shorten
+from functions.chat.mrkdwn import blocks, condensed, mrkdwn, shorten
 from functions.chat.webhook import retry_after
 
+log = logging.getLogger(__name__)
+
 _PATIENCE = 30
+#: of each section of a postmortem; the document itself is on the board and in `telltale postmortem`
+_SECTION = 7
 _EVENT = "telltale_message"
 #: Errors that pass by themselves (https://docs.slack.dev/reference/methods/chat.postMessage#errors).
 _PASSING = frozenset(
@@ -118,8 +124,10 @@ class SlackBot:
                     # a reply is the last step: the message it hangs on was posted or edited before
                     done |= {"channel": channel, "ts": str(thread), "reply": ts}
         except SlackApiError as error:
-            if _read(error)[0] == 429:
+            status, _, code = _read(error)
+            if status == 429:
                 raise
+            log.warning("audit %s: whether its message arrived can't be seen (%s), so it is sent again", message.audit, code or status)
         return done
 
     async def close(self) -> None:
@@ -148,12 +156,12 @@ class SlackWebhook:
 def _content(message: Outgoing, markdown: str) -> dict[str, Any]:
     """Blocks, and the text that notifications show instead: what happened and the first thing that is broken."""
     first = message.lead.partition("\n")[0].removeprefix("- ")
-    said = " — ".join(filter(None, [message.title, first])) or f"{message.kind} of audit {message.audit}"
-    more = (
-        f"the whole text: `telltale postmortem {message.audit}`"
-        if message.kind == "postmortem"
-        else f"the whole text is in audit `{message.audit}`"
-    )
+    # notifications show marks as they are
+    said = " — ".join(filter(None, [message.title, first])).replace("**", "").replace("`", "") or f"{message.kind} of audit {message.audit}"
+    more = f"the whole text is in audit `{message.audit}`"
+    if message.kind == "postmortem":
+        more = f"`telltale postmortem {message.audit}` prints all of it"
+        markdown = f"{condensed(markdown, _SECTION)}\n\n{more}"
     return {"text": shorten(mrkdwn(said), 500), "blocks": blocks(markdown, more)}
 
 

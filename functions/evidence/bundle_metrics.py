@@ -1,7 +1,8 @@
 """The metrics of a bundle: .prom files read into windows, and a `MetricSource` that answers over them.
 
 A window that a broken, empty or cut off file belongs to answers nothing: what the file would have held can't be told
-from what is gone, and a missing series is a finding. A single line of a stored view that can't be read is a lost part. Rules come from texts; `functions/evidence/rules.py` reads them.
+from what is gone, and a missing series is a finding. A single line of a stored view that can't be read is a lost part.
+Rules come from texts; `functions/evidence/rules.py` reads them.
 """
 
 from __future__ import annotations

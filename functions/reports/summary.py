@@ -112,7 +112,7 @@ def _lead(report: Report, found: Sequence[Line], reason: str, fresh: Collection[
         said.append("Every link that was checked can be followed." if proven else "There was nothing to judge.")
     said += [f"- {text}" if said or n else text for n, text in enumerate(unknown)]
     if reason:
-        said.append(f"_{reason}_")
+        said.append(f"_Told now because: {reason}_")
     return "\n".join(said)
 
 

@@ -90,4 +90,6 @@ def _limits(data: dict[str, Any]) -> str:
     blocks = data.get("blocks") or []
     if len(blocks) > 50 or any(not 1 <= len(b["text"]["text"]) <= 3000 for b in blocks):
         return "invalid_blocks"
+    if len(json.dumps(blocks, ensure_ascii=False)) > 13_200:  # as it was seen to be (slackapi/bolt-js#2509)
+        return "msg_blocks_too_long"
     return "" if blocks or "blocks" not in data else "no_text"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from functions.chat.mrkdwn import BLOCK_LIMIT, blocks, mrkdwn, shorten
+from functions.chat.mrkdwn import BLOCK_LIMIT, blocks, condensed, mrkdwn, shorten
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,8 @@ def test_entities_and_links_are_never_cut_in_the_middle(text: str) -> None:
         assert len(short) <= limit
         assert short.count("&") == short.count(";")
         assert short.count("<") == short.count(">")
+
+
+def test_a_document_is_condensed_by_section_and_says_what_it_leaves_out() -> None:
+    document = "# Title\nintro\n\n## One\n- a\n- b\n- c\n\n## Two\n- d\n"
+    assert condensed(document, 2) == "# Title\nintro\n\n## One\n- a\n- b\n- … 1 more lines\n\n## Two\n- d"

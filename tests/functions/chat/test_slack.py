@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestServer
 
+from functions import wiring
 from functions.chat.message import Delivered, Outgoing, Refused, Retry
 from functions.chat.slack import SlackBot, SlackWebhook
+from functions.reports import postmortem, summary
 from tests.support.slack import FakeSlack
+from tests.test_cases import CASES, report_of
 
 SUMMARY = Outgoing(
     "summary", "a-1", "cluster", "🔴 FAIL · rollout", "- **3 rules are blind**: `A`", "1. do this <b> & that", "key-1", loud=True
@@ -42,7 +46,7 @@ async def test_a_summary_is_one_message_with_its_details_in_the_thread(slack: An
     ref = await post(bot)
     [main] = fake.top
     assert "*3 rules are blind*" in text(main)
-    assert main["text"] == "🔴 FAIL · rollout — *3 rules are blind*: `A`"
+    assert main["text"] == "🔴 FAIL · rollout — 3 rules are blind: A"
     [reply] = fake.replies(ref["ts"])
     assert "do this &lt;b&gt; &amp; that" in text(reply)
 
@@ -85,6 +89,7 @@ async def test_a_postmortem_goes_into_the_thread(slack: Any) -> None:
     stub = Outgoing("postmortem", "a-1", "cluster", "Postmortem draft", "", "# Postmortem\n## Trigger\n- alert", "key-9")
     assert await bot.deliver(stub, ref, None) == Delivered(ref)
     assert "*Postmortem*\n*Trigger*\n• alert" in text(fake.replies(ref["ts"])[-1])
+    assert "`telltale postmortem a-1` prints all of it" in text(fake.replies(ref["ts"])[-1])
     alone = await bot.deliver(stub, None, None)
     assert isinstance(alone, Delivered)
     assert alone.ref is not None
@@ -137,10 +142,34 @@ async def test_a_lost_answer_to_the_reply_is_looked_up_too(slack: Any) -> None:
     assert len(fake.replies(ref["ts"])) == 2
 
 
-async def test_without_the_right_to_read_history_a_lost_message_is_posted_again(slack: Any) -> None:
+async def test_without_the_right_to_read_history_a_lost_message_is_posted_again_and_logged(
+    slack: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     fake, bot, _ = slack
     fake.history_error = "missing_scope"
     assert isinstance(await bot.deliver(SUMMARY, None, {}), Delivered)
+    assert len(fake.top) == 1
+    assert "can't be seen (missing_scope)" in caplog.text
+
+
+async def test_the_messages_of_a_recorded_case_are_within_slacks_limits_and_readable(slack: Any) -> None:
+    """The exporter's rollout that broke 44 things: one section for the channel, one for the thread, and a short stub."""
+    fake, bot, _ = slack
+    [case] = [p for p in CASES if p.name.startswith("14")]
+    report = (await report_of(case)).as_dict()
+    told = summary.render(report, reason="new failure", titles=wiring.TITLES, link="https://board.example/audits/case")
+    ref = await post(bot, Outgoing("summary", "case", "cluster", told.title, told.lead, told.details, "k-1", loud=True))
+    stub = Outgoing("postmortem", "case", "cluster", "Postmortem draft", "", postmortem.render(report), "k-2")
+    assert isinstance(await bot.deliver(stub, ref, None), Delivered)
+    [main], (details, draft) = fake.top, fake.replies(ref["ts"])
+    assert [len(m["blocks"]) for m in (main, details)] == [1, 1]
+    assert all(len(json.dumps(m["blocks"])) < 12_000 for m in (main, details, draft))
+    assert main["text"].startswith(
+        "🔴 FAIL · rollout complete: DaemonSet gpu-operator/nvidia-dcgm-exporter · prod-eu-1 — 🔴 3 alerts are blind"
+    )
+    assert "<https://board.example/audits/case|the whole report>" in text(details)
+    for section in ("*Recovery*", "*Dimension to add next time*", "*Root cause*"):
+        assert section in text(draft)
 
 
 async def test_a_long_report_is_cut_within_the_limits_and_says_so(slack: Any) -> None:

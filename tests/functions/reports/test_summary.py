@@ -95,7 +95,7 @@ def test_an_update_marks_what_is_new() -> None:
     old, new = finding(), finding("telemetry-gap/frozen", metric="t")
     message = rendered(check("label-mapping", [old]), check("telemetry-gap", [new]), fresh=(new.fingerprint("lab"),), reason="new failure")
     assert [("**new**" in line) for line in message.lead.split("\n")] == [False, True, False]
-    assert message.lead.endswith("_new failure_")
+    assert message.lead.endswith("_Told now because: new failure_")
     assert "**new**" not in rendered(check("label-mapping", [old]), fresh=(old.fingerprint("lab"),)).lead
 
 
