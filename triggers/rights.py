@@ -20,8 +20,9 @@ _GET, _LIST, _WATCH = "get", "list", "watch"
 ROLES: Mapping[str, Rights] = {
     # The objects behind an event (whose Pod, which revision, which budgets), and all of them on a sweep.
     "intake": {
-        **dict.fromkeys(("Pod", "Node", *rollouts.KINDS), frozenset({_GET, _LIST})),
-        **dict.fromkeys(("Event", "ControllerRevision", "PodDisruptionBudget"), frozenset({_LIST})),
+        **dict.fromkeys(("Pod", "Node", "DaemonSet", "StatefulSet"), frozenset({_GET, _LIST})),
+        # a Deployment's Pods belong to its ReplicaSets, so that no Pod's event leads to it
+        **dict.fromkeys(("Deployment", "Event", "ControllerRevision", "PodDisruptionBudget"), frozenset({_LIST})),
     },
     # What telemetry is compared with; ConfigMaps hold exporters' field lists, dashboards and experiments.
     "audit": dict.fromkeys(
