@@ -49,7 +49,9 @@ async def main(redis_url: str, webhook_url: str) -> None:
         return datetime.now(UTC)
 
     async def here(request: AuditRequest) -> None:
-        await perform(request, gather=gather, standards=STANDARDS, store=store, clock=clock, patience=Patience(TIMING.lease))
+        await perform(
+            request, gather=gather, standards=STANDARDS, store=store, clock=clock, patience=Patience(TIMING.lease, settle=TIMING.settle)
+        )
 
     print("ready", flush=True)
     while True:
