@@ -1,18 +1,17 @@
-"""A real Chromium over its DevTools protocol: goes to pages, asks them things, and keeps what they complained about."""
+"""A tab of a real Chromium, driven by Playwright, that keeps what it complains about and what it asks other hosts for."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import shutil
-import tempfile
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-import aiohttp
+from playwright.async_api import Page, async_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_PATIENCE = 60
+#: a machine without a desktop, and nothing that phones home
+_OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update")
+_PATIENCE = 60_000
 
 
 def binary() -> str | None:
@@ -20,115 +19,33 @@ def binary() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-class Browser:
-    """One tab. `complaints`: errors of console, policy and network; `requests`: every address that was asked for."""
+@asynccontextmanager
+async def tab() -> AsyncIterator[tuple[Page, list[str]]]:
+    """A page, and the list of its complaints."""
+    complaints: list[str] = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=binary(), args=_OPTIONS)
+        page = await browser.new_page()
+        page.set_default_timeout(_PATIENCE)
+        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: None if asked.url.startswith(("http://127.0.0.1", "data:")) else complaints.append(asked.url))
+        yield page, complaints
+        await browser.close()
 
-    def __init__(self) -> None:
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._loaded = asyncio.Event()
-        self._count = 0
 
-    async def __aenter__(self) -> Browser:
-        self._home = tempfile.TemporaryDirectory(prefix="telltale-browser-", ignore_cleanup_errors=True)
-        path = binary()
-        assert path is not None
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions"]
-        flags += ["--disable-background-networking", "--remote-debugging-port=0", f"--user-data-dir={self._home.name}"]
-        quiet = asyncio.subprocess.DEVNULL
-        self._process = await asyncio.create_subprocess_exec(path, *flags, "about:blank", stdout=quiet, stderr=quiet)
-        self._session = aiohttp.ClientSession()
-        async with asyncio.timeout(_PATIENCE):
-            port = await self._port()
-            async with self._session.get(f"http://127.0.0.1:{port}/json/list") as response:
-                [tab, *_] = [t for t in await response.json() if t["type"] == "page"]
-            self._socket = await self._session.ws_connect(tab["webSocketDebuggerUrl"], max_msg_size=0)
-        self._reader = asyncio.create_task(self._read())
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            await self.do(f"{domain}.enable")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._reader.cancel()
-        await asyncio.gather(self._reader, return_exceptions=True)
-        await self._socket.close()
-        await self._session.close()
-        self._process.terminate()
-        await self._process.wait()
-        self._home.cleanup()
-
-    async def do(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One command of the protocol."""
-        self._count += 1
-        answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
-        await self._socket.send_json({"id": self._count, "method": method, "params": parameters})
-        async with asyncio.timeout(_PATIENCE):
-            return await answer
-
-    async def size(self, width: int, height: int = 900, *, dark: bool = False) -> None:
-        await self.do("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        await self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-
-    async def go(self, url: str, **headers: str) -> None:
-        """Open a page and wait until it has loaded."""
-        await self.do("Network.setExtraHTTPHeaders", headers=headers)
-        self._loaded.clear()
-        await self.do("Page.navigate", url=url)
-        await self._arrived()
-
-    async def click(self, selector: str) -> None:
-        """Follow a link as a person does, with the mouse."""
-        spot = await self.ask(
-            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center'}});"
-            "const r = e.getClientRects()[0]; return {x: r.x + r.width / 2, y: r.y + r.height / 2}; })()"
-        )
-        self._loaded.clear()
-        for kind in ("mousePressed", "mouseReleased"):
-            await self.do("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **spot)
-        await self._arrived()
-
-    async def ask(self, expression: str) -> Any:
-        """What an expression is on the page."""
-        answer = await self.do("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
-
-    async def picture(self, path: Path, *, whole: bool = True) -> None:
-        answer = await self.do("Page.captureScreenshot", captureBeyondViewport=whole, format="png")
-        path.write_bytes(base64.b64decode(answer["data"]))
-
-    async def _arrived(self) -> None:
-        async with asyncio.timeout(_PATIENCE):
-            await self._loaded.wait()
-
-    async def _port(self) -> str:
-        file = Path(self._home.name) / "DevToolsActivePort"
-        while not (file.exists() and file.read_text().strip()):
-            assert self._process.returncode is None, "the browser ended by itself"
-            await asyncio.sleep(0.05)
-        return file.read_text().split("\n")[0]
-
-    async def _read(self) -> None:
-        async for message in self._socket:
-            said = message.json()
-            if "id" in said:
-                answer = self._answers.pop(said["id"])
-                if "error" in said:
-                    answer.set_exception(RuntimeError(str(said["error"])))
-                else:
-                    answer.set_result(said["result"])
-            else:
-                self._hear(said["method"], said["params"])
-
-    def _hear(self, method: str, said: dict[str, Any]) -> None:
-        if method == "Page.loadEventFired":
-            self._loaded.set()
-        elif method == "Network.requestWillBeSent":
-            self.requests.append(said["request"]["url"])
-        elif method == "Log.entryAdded" and said["entry"]["level"] in ("error", "warning"):
-            self.complaints.append(f"{said['entry']['text']} {said['entry'].get('url', '')}")
-        elif method == "Runtime.exceptionThrown":
-            self.complaints.append(str(said["exceptionDetails"].get("text")))
-        elif method == "Runtime.consoleAPICalled" and said["type"] in ("error", "warning", "assert"):
-            self.complaints.append(str(said["args"]))
+#: Texts that stand out from their background by less than 4.5 to 1 (WCAG 2.2, 1.4.3).
+FAINT = r"""() => {
+  const parts = c => c.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const light = c => parts(c).map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+  const clear = c => c === 'transparent' || c.endsWith(', 0)');
+  const behind = e => {
+    for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!clear(c)) return c; }
+    return 'rgb(255, 255, 255)';
+  };
+  return [...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())).filter(e => {
+    const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+    return (a + .05) / (b + .05) < 4.5;
+  }).map(e => `${e.tagName} ${e.className} ${e.textContent.slice(0, 30)}`);
+}"""
