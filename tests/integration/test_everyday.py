@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
 Raw = dict[str, Any]
 NODE = "gpu-h2"
+#: Seconds between scheduled audits: so long that none comes, or so short that some do.
+SELDOM, OFTEN = "900", "3"
 
 
 @dataclass
@@ -44,6 +46,12 @@ class Day:
     def messages(self, since: int) -> list[Message]:
         return self.job.chat.messages[since:]
 
+    async def restart(self, schedule: str) -> None:
+        """Stop Telltale as a deployment does, and start it with another interval of scheduled audits."""
+        await self.job.stop(signal.SIGTERM)
+        self.job.settings = {**self.job.settings, "SCHEDULE": schedule}
+        await self.job.start()
+
     async def expose(self, targets: Sequence[Exposed]) -> None:
         self.targets = list(targets)
         self.job.serve(targets)
@@ -56,7 +64,7 @@ async def day(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Day]:
     async with FakeKubernetes() as cluster:
         cluster.put_now(*BEFORE)
         (folder / "kubeconfig").write_text(cluster.kubeconfig())
-        async with main_job(folder / "kubeconfig", folder, TICK="0.1", SWEEP="1", SCHEDULE="15") as job:
+        async with main_job(folder / "kubeconfig", folder, TICK="0.1", SWEEP="1", SCHEDULE=SELDOM) as job:
             await job.audited("schedule", "first-start")
             yield Day(cluster, job, exposed("before"))
 
@@ -123,6 +131,7 @@ async def churn(day: Day, number: int) -> None:
 
 
 async def test_of_an_hour_in_which_nothing_happens_nothing_is_said_and_all_is_kept(day: Day) -> None:
+    await day.restart(OFTEN)
     begun, audits = len(day.job.chat.messages), len(await day.job.audits("schedule", "periodic"))
     sweeps = len(day.cluster.asked("/pods"))
     for number in range(60):  # as many rounds as an hour has minutes
@@ -135,8 +144,7 @@ async def test_of_an_hour_in_which_nothing_happens_nothing_is_said_and_all_is_ke
     assert {a["trigger"]["kind"] for a in found} == {"schedule"}
     assert {a["verdict"] for a in found} == {"pass"}
 
-    await day.job.stop(signal.SIGTERM)
-    await day.job.start()
+    await day.restart(SELDOM)
     await churn(day, 61)
     await asyncio.sleep(3)  # a sweep and then some
     kept = (await day.job.get("/api/v1/audits"))["audits"]
@@ -275,8 +283,10 @@ async def test_a_node_that_comes_back_without_its_mapping_is_told_and_the_repair
     assert f"`label-mapping/pod-missing` chat-prod/{node.successor} on {NODE}" in stub["text"]
 
     await node.expose(mapped=True)
+    await day.restart(OFTEN)
     ended = await day.job.chat.wait(lambda m: m["kind"] == "resolved")
     assert "`label-mapping/pod-missing`" in ended["text"]
     assert await day.job.finding("label-mapping/pod-missing") == []
     failed = [m for m in day.messages(begun) if m["kind"] == "summary" and codes(m)]
     assert failed == [told]
+    await day.restart(SELDOM)
