@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from functions.contract.policy import Policy
 
 PREFIX = "TELLTALE_"
+#: A header's name (RFC 9110).
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 #: Variables that others set: Knative's SinkBinding and Serving, kubectl's convention.
 FOREIGN = {
@@ -36,6 +39,9 @@ class Settings(BaseModel):
     cluster: str = Field(default="default", min_length=1, pattern=r"^[A-Za-z0-9._-]+$", description="Name of the cluster that is audited.")
     prometheus_url: str = Field(default="", description="Prometheus servers, comma-separated; several are asked and united.")
     prometheus_token: SecretStr | None = Field(default=None, description="Bearer token for Prometheus.")
+    prometheus_headers: SecretStr | None = Field(
+        default=None, description="Further headers for Prometheus, `Name: value`, one a line or separated by `;` (X-Scope-OrgID: team)."
+    )
     prometheus_ca: Path | None = Field(default=None, description="CA certificates (PEM file) for Prometheus.")
     prometheus_timeout: float = Field(default=30, gt=0, description="Seconds one query may take.")
     redis_url: SecretStr | None = Field(default=None, description="Redis or Valkey. Unset: `run` and `demo` start their own Valkey.")
@@ -66,9 +72,7 @@ class Settings(BaseModel):
     )
     webhook_url: SecretStr | None = Field(default=None, description="Outgoing webhook: each summary and postmortem as JSON.")
     webhook_token: SecretStr | None = Field(default=None, description="Bearer credential for the outgoing webhook.")
-    slack_token: SecretStr | None = Field(
-        default=None, description="Slack bot token (chat:write, channels:history): one message, edited in place."
-    )
+    slack_token: SecretStr | None = Field(default=None, description="Slack bot token (chat:write, channels:history); edits in place.")
     slack_channel: str = Field(default="", description="Slack channel for the bot token.")
     slack_webhook_url: SecretStr | None = Field(default=None, description="Slack incoming webhook: plain messages.")
     slack_api_url: str = Field(default="https://slack.com/api/", description="Slack's API, for a proxy or a test.")
@@ -85,6 +89,18 @@ class Settings(BaseModel):
     @classmethod
     def _paths(cls, value: Any) -> Any:
         return tuple(Path(part.strip()) for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @property
+    def metric_headers(self) -> dict[str, str]:
+        """What `prometheus_headers` says. Raises SettingsError, without the value."""
+        found: dict[str, str] = {}
+        text = self.prometheus_headers.get_secret_value() if self.prometheus_headers else ""
+        for number, line in enumerate((part.strip() for part in re.split(r"[;\r\n]", text) if part.strip()), 1):
+            name, colon, value = line.partition(":")
+            if not colon or not _HEADER.fullmatch(name.strip()) or not value.strip().isprintable():
+                raise SettingsError(f"{PREFIX}PROMETHEUS_HEADERS: header {number} is not `Name: value`")
+            found[name.strip()] = value.strip()
+        return found
 
     @property
     def address(self) -> tuple[str, int]:

@@ -27,6 +27,7 @@ from functions.settings import Settings, SettingsError, policy_from, read_policy
 
 if TYPE_CHECKING:
     from functions.evidence.kubernetes import KubernetesSource
+    from functions.evidence.prometheus import PrometheusSource
 
 RULE_FILES = (".yaml", ".yml", ".json")
 DASHBOARD_FILES = (".json",)
@@ -69,16 +70,22 @@ def bundle_gather(bundle: Bundle, standards: Standards) -> Gather:
 def metric_source(settings: Settings) -> MetricSource | None:
     """Prometheus, or several; None where none is configured. Raises SettingsError for a URL that is none."""
     from functions.evidence.many import ManyMetrics
+
+    sources = metric_sources(settings)
+    return None if not sources else sources[0] if len(sources) == 1 else ManyMetrics(sources)
+
+
+def metric_sources(settings: Settings) -> list[PrometheusSource]:
+    """The configured servers, each for itself. Raises SettingsError."""
     from functions.evidence.prometheus import Access, PrometheusSource
 
     urls = [url.strip() for url in settings.prometheus_url.split(",") if url.strip()]
     token = settings.prometheus_token.get_secret_value() if settings.prometheus_token else ""
-    access = Access(token=token, ca=settings.prometheus_ca, timeout=settings.prometheus_timeout)
+    access = Access(token, settings.prometheus_ca, settings.prometheus_timeout, headers=settings.metric_headers)
     try:
-        sources = [PrometheusSource(url, access) for url in urls]
+        return [PrometheusSource(url, access) for url in urls]
     except ValueError as error:
         raise SettingsError(f"TELLTALE_PROMETHEUS_URL: {error}") from None
-    return None if not sources else sources[0] if len(sources) == 1 else ManyMetrics(sources)
 
 
 async def object_source(settings: Settings) -> KubernetesSource | None:

@@ -229,16 +229,30 @@ class KubernetesSource:
         return self._versions[group]
 
     async def can_i(self, verb: str, kind: str, namespace: str = "") -> bool:
-        """Whether this account may; asks the server to review itself, which everybody may do. For `doctor` only."""
+        """Whether this account may do that with a kind that is read here. Raises KubernetesError."""
         resource = _resource(kind)
-        attributes = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
+        return await self.may(verb, resource.plural, group=resource.group, namespace=namespace)
+
+    async def may(self, verb: str, plural: str, *, group: str = "", part: str = "", namespace: str = "") -> bool:
+        """Whether this account may do something at all; asks the server to review itself, which everybody may do.
+
+        For `doctor` only. `part`: a subresource. Raises KubernetesError, also where the server could not decide.
+        """
+        attributes = {"verb": verb, "group": group, "resource": plural, "subresource": part, "namespace": namespace}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
         path, what = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "create selfsubjectaccessreviews"
         response = await self._send(path, {}, self._timing.request, method="POST", body=review)
         text = await bytes_of(response, what)
         if response.status not in (200, 201):
             raise refused(what, response.status, text)
-        return bool((json_of(text, what).get("status") or {}).get("allowed"))
+        decided = json_of(text, what).get("status") or {}
+        if not decided.get("allowed") and decided.get("evaluationError"):
+            raise KubernetesError(Why.UNREACHABLE, f"{what}: {decided['evaluationError']}")
+        return bool(decided.get("allowed"))
+
+    async def server_version(self) -> str:
+        """What the API server says it is. Raises KubernetesError."""
+        return str((await self._get("/version", {}, "get the version")).get("gitVersion", "unknown"))
 
     async def _path(self, kind: str, namespace: str) -> str:
         resource = _resource(kind)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,13 +56,15 @@ class Access:
     timeout: float = 30.0
     #: queries at a time
     concurrency: int = 4
+    #: sent with every request, a tenant (X-Scope-OrgID) for instance
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class PrometheusSource:
     """A `MetricSource` over one server. Raises ValueError for a URL that is none; never for an outside fault."""
 
     def __init__(self, url: str, access: Access = Access(), *, now: Callable[[], float] = time.time) -> None:
-        self._address = wire.Address.of(url, access.token)
+        self._address = wire.Address.of(url, access.token, tuple(access.headers.values()))
         self._access = access
         self._now = now
         self._session = wire.WireSession(self._address, ca=access.ca, pool=access.concurrency)
@@ -73,6 +75,7 @@ class PrometheusSource:
             timeout=wire.timeouts(access.timeout),
             method="POST",
         )
+        self._session.headers.update(access.headers)
         self._session.settle()
         self._slots = asyncio.Semaphore(access.concurrency)
         self._config: tuple[float, Mapping[str, answers.Scrape]] | None = None
@@ -212,6 +215,12 @@ class PrometheusSource:
         return await self._fact(
             "/api/v1/status/buildinfo", at, lambda client: self._get(client, "/api/v1/status/buildinfo"), answers.version
         )
+
+    async def build(self) -> Fact[str]:
+        """Which server it is, with its version."""
+        at = datetime.fromtimestamp(self._now(), UTC)
+        asked = "/api/v1/status/buildinfo"
+        return await self._fact(asked, at, lambda client: self._get(client, asked), answers.build)
 
     def _past(self, at: datetime) -> bool:
         return abs(self._now() - at.timestamp()) > NOW_SECONDS

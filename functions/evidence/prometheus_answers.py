@@ -67,6 +67,17 @@ def version(body: Mapping[str, Any]) -> str:
     return str(body["data"]["version"])
 
 
+def build(body: Mapping[str, Any]) -> str:
+    """Which server it is and its version, as far as the answer shows: they all speak one API."""
+    data = body["data"]
+    said = str(data["version"])
+    if data.get("application"):  # Mimir
+        return f"{data['application']} {said}"
+    if not data.get("goVersion"):  # VictoriaMetrics answers with a version of Prometheus that Grafana can live with
+        return f"a server that speaks Prometheus' API ({said})"
+    return f"{'Thanos' if said.startswith('0.') else 'Prometheus'} {said}"
+
+
 def scrape_settings(body: Mapping[str, Any]) -> Mapping[str, Scrape]:
     try:
         config = yaml.load(body["data"]["yaml"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

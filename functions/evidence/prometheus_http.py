@@ -24,6 +24,8 @@ from urllib3.util.retry import Retry
 from functions.contract.facts import Missing, Why
 
 _CONNECT_SECONDS = 5.0
+#: A shorter header value is a tenant's name rather than a credential, and may be part of any text.
+_SECRET_LENGTH = 12
 _USERINFO = re.compile(r"//[^/@\s]+@")
 _LIMIT = re.compile(r"too many|more than|exceed|limit|maximum|would (?:load|scan|fetch)|too large|max-", re.IGNORECASE)
 _TIMEOUT = re.compile(r"timed? ?out|deadline exceeded|context canceled|canceled", re.IGNORECASE)
@@ -51,8 +53,9 @@ class Address:
     secrets: tuple[str, ...]
 
     @classmethod
-    def of(cls, text: str, token: str = "") -> Address:
-        """Raises ValueError for what is no http(s) URL; the message shows no credential."""
+    def of(cls, text: str, token: str = "", sent: tuple[str, ...] = ()) -> Address:
+        """`sent`: values of further headers. Raises ValueError for what is no http(s) URL; the message shows no credential."""
+        hidden = tuple(value for value in sent if len(value) >= _SECRET_LENGTH)
         try:
             parts = urlsplit(text.strip())
             host, port = parts.hostname, parts.port
@@ -64,8 +67,8 @@ class Address:
         url = urlunsplit((parts.scheme, f"{host}:{port}" if port else host, parts.path.rstrip("/"), "", ""))
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
         if user or password:
-            return cls(url, HTTPBasicAuth(user.encode(), password.encode()), tuple(s for s in (password, parts.password) if s))
-        return cls(url, _Bearer(token), (token,) if token else ())
+            return cls(url, HTTPBasicAuth(user.encode(), password.encode()), tuple(s for s in (password, parts.password, *hidden) if s))
+        return cls(url, _Bearer(token), (token, *hidden) if token else hidden)
 
     def redact(self, text: str) -> str:
         """The text without credentials."""

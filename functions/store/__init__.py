@@ -73,6 +73,13 @@ class Store:
         """Whether the server answers and the data is of a version this Telltale knows."""
         await self._connection.check_schema()
 
+    async def server(self) -> dict[str, str]:
+        """What the server says of itself, as INFO has it."""
+        found = await self._connection.do("INFO")
+        lines = [line.partition(":") for line in found.splitlines()] if isinstance(found, str) else []
+        pairs = {name: value for name, _, value in lines} if lines else dict(found)
+        return {str(name): str(value) for name, value in pairs.items()}
+
     async def close(self) -> None:
         await self._connection.close()
 

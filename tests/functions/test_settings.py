@@ -84,3 +84,20 @@ def test_a_broken_policy_file_is_named(tmp_path: Path) -> None:
     path.write_text("a: [")
     with pytest.raises(SettingsError, match=r"policy\.yaml"):
         read_policy(path)
+
+
+def test_headers_for_prometheus_are_read_from_lines_or_semicolons_and_files(tmp_path: Path) -> None:
+    wanted = {"X-Scope-OrgID": "a|b", "X-Key": "k: v"}
+    assert Settings.read({"TELLTALE_PROMETHEUS_HEADERS": "X-Scope-OrgID: a|b; X-Key: k: v"}).metric_headers == wanted
+    (tmp_path / "headers").write_text("X-Scope-OrgID: a|b\n\nX-Key: k: v\n")
+    settings = Settings.read({"TELLTALE_PROMETHEUS_HEADERS_FILE": str(tmp_path / "headers")})
+    assert settings.metric_headers == wanted
+    assert "a|b" not in repr(settings)
+    assert Settings.read({}).metric_headers == {}
+
+
+@pytest.mark.parametrize("text", ["s3cret", "X Y: s3cret", ": s3cret", "X: a\x00s3cret"])
+def test_a_header_that_is_none_is_refused_without_its_value(text: str) -> None:
+    with pytest.raises(SettingsError, match="TELLTALE_PROMETHEUS_HEADERS: header 1") as caught:
+        _ = Settings.read({"TELLTALE_PROMETHEUS_HEADERS": text}).metric_headers
+    assert "s3cret" not in str(caught.value)

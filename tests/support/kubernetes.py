@@ -40,6 +40,8 @@ class FakeKubernetes:
         self.served_dra: list[str] = ["v1", "v1beta1"]
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.allowed: Callable[[str], bool] = lambda _resource: True
+        #: what a review of access answers, from its attributes
+        self.review: Callable[[dict[str, str]], bool] = lambda attributes: self.allowed(attributes["resource"])
         self.bookmarks = page_bookmarks
         self._faults: list[Answer] = []
         self._changed = asyncio.Condition()
@@ -47,6 +49,7 @@ class FakeKubernetes:
         app = web.Application()
         app.router.add_get("/apis/resource.k8s.io", self._discover)
         app.router.add_post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", self._review)
+        app.router.add_get("/version", self._version)
         app.router.add_get("/{path:.*}", self._get)
         self.server = TestServer(app)
 
@@ -123,8 +126,11 @@ class FakeKubernetes:
         return web.json_response({"kind": "APIGroup", "name": "resource.k8s.io", "versions": [{"version": v} for v in self.served_dra]})
 
     async def _review(self, request: web.Request) -> web.Response:
-        resource = (await request.json())["spec"]["resourceAttributes"]["resource"]
-        return web.json_response({"status": {"allowed": self.allowed(resource)}}, status=201)
+        attributes = (await request.json())["spec"]["resourceAttributes"]
+        return web.json_response({"status": {"allowed": self.review(attributes)}}, status=201)
+
+    async def _version(self, _request: web.Request) -> web.Response:
+        return web.json_response({"major": "1", "minor": "34", "gitVersion": "v1.34.0"})
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.path, dict(request.query)))

@@ -17,6 +17,9 @@ class FakeSlack:
         self.script: list[Any] = []
         self.edit_error = ""
         self.history_error = ""
+        #: auth.test answers with these scopes; conversations.info with this channel, or this error
+        self.scopes = "chat:write,channels:history,channels:read"
+        self.channel: dict[str, Any] | str = {"name": "gpu-alerts", "is_member": True}
         self.webhook: list[dict[str, Any]] = []
 
     def app(self) -> web.Application:
@@ -47,7 +50,7 @@ class FakeSlack:
             if step is not None:
                 status, headers, body = step
                 return web.Response(status=status, headers=headers, text=body, content_type="application/json")
-        return web.json_response(self._do(method, data))
+        return web.json_response(self._do(method, data), headers={"x-oauth-scopes": self.scopes})
 
     def _do(self, method: str, data: dict[str, Any]) -> dict[str, Any]:
         if error := _limits(data):
@@ -66,6 +69,10 @@ class FakeSlack:
                 return {"ok": False, "error": self.history_error}
             found = self.top if method.endswith("history") else self.replies(data["ts"])
             return {"ok": True, "messages": found}
+        if method == "auth.test":
+            return {"ok": True, "user": "telltale", "team": "acme"}
+        if method == "conversations.info":
+            return {"ok": False, "error": self.channel} if isinstance(self.channel, str) else {"ok": True, "channel": self.channel}
         return {"ok": False, "error": "unknown_method"}
 
     async def _hook(self, request: web.Request) -> web.Response:
@@ -73,6 +80,8 @@ class FakeSlack:
             status, headers, body = self.script.pop(0)
             return web.Response(status=status, headers=headers, text=body)
         data = await request.json()
+        if not data:
+            return web.Response(status=400, text="no_text")
         if error := _limits(data):
             return web.Response(status=400, text=error)
         self.webhook.append(data)

@@ -131,6 +131,16 @@ async def test_a_token_is_sent_and_never_shown(server: MetricServer) -> None:
     assert (answer.why, "s3cret" in answer.detail) == (Why.UNAUTHORISED, False)
 
 
+async def test_further_headers_are_sent_with_every_request_and_a_long_one_is_never_shown(server: MetricServer) -> None:
+    server.replies["query"] = (403, "team-a and k3y-of-the-gateway are not allowed")
+    headers = {"X-Scope-OrgID": "team-a", "X-Key": "k3y-of-the-gateway"}
+    async with source(server.url, Access(headers=headers, timeout=5)) as metrics:
+        answer = missing(await metrics.ask(UP, NOW))
+        await metrics.rules()
+    assert [{name: sent[name] for name in headers} for _, _, _, sent in server.asked] == [headers, headers]
+    assert "team-a and *** are not allowed" in answer.detail
+
+
 async def test_credentials_of_a_netrc_file_are_not_sent(server: MetricServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password b\n")
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
