@@ -16,8 +16,11 @@ import yaml
 from functions.contract.facts import Known, Missing, Why
 from functions.contract.signals import Signal
 from functions.evidence.kubernetes import KubernetesSource, Timing
+from functions.settings import Settings
 from tests.e2e.control_plane import ControlPlane, kubeconfig, missing_assets
 from tests.e2e.workloads import budget, daemon_set, deployment
+from triggers.commands import doctor
+from triggers.commands._doctor_line import Status
 from triggers.replay import MemoryEpisodes
 from triggers.watch import Limits, Options, Watcher, sweep
 
@@ -167,6 +170,10 @@ async def test_a_service_account_reads_what_its_role_allows_and_nothing_else(pla
         assert 'verb "list" on "nodes"' in refused.detail
         assert await source.can_i("list", "Pod")
         assert not await source.can_i("list", "Node")
+    lines = {line.what: line for line in await doctor.examined(Settings.read({"KUBECONFIG": str(path)}))}
+    assert lines["kubernetes pods"].detail == "may get, list, watch, in every namespace"
+    assert lines["kubernetes nodes"].status is Status.FAIL
+    assert lines["kubernetes least privilege"].detail == "may not read Secrets and may not write"
     path.write_text(yaml.safe_dump(kubeconfig(plane.url, "wrong")))
     async with await KubernetesSource.connect(str(path)) as source:
         refused = await source.list("Pod")
