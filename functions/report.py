@@ -18,7 +18,7 @@ from functions.chat.redact import Redactor
 from functions.contract.signals import CLUSTER, Scope
 from functions.reports import news as newsdesk
 from functions.reports import postmortem, summary
-from functions.reports.news import Kind, News
+from functions.reports.news import Kind, News, Reason
 from functions.reports.wording import prose, what_happened
 from functions.store import Finished, Plan, Planned, Store, StoreCorrupt, Told
 
@@ -125,7 +125,8 @@ def _message(
     hidden = [f for f in report["findings"] if f["fingerprint"] in muted]
     shown = {**report, "findings": [f for f in report["findings"] if f["fingerprint"] not in muted]}
     link = desk.link(audit["id"])
-    message = summary.render(shown, reason=news.reason.value, titles=desk.titles, link=link, fresh=news.fresh)
+    reason = "" if ended and news.reason is Reason.RESOLVED else news.reason.value  # then what ended is said in its place
+    message = summary.render(shown, reason=reason, titles=desk.titles, link=link, fresh=news.fresh)
     over = news.kind is Kind.RESOLVED and bool(ended)
     end = summary.resolved(report, ended, titles=desk.titles, over=over)
     lines = [end.lead, f"- {len(hidden)} muted" if hidden else "", "" if over else message.lead]

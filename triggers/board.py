@@ -43,7 +43,8 @@ class _Routes:
     async def index(self, _request: web.Request) -> web.Response:
         audits, _ = await self._board.audits(None, _PAGE)
         found, following = await self._board.findings(None, _SUMMED, everything=False)
-        return _page(pages.index(self._cluster, audits, found, more=following is not None, titles=_TITLES))
+        drafted = await self._board.postmortems()
+        return _page(pages.index(self._cluster, audits, found, more=following is not None, drafted=drafted, titles=_TITLES))
 
     async def audit(self, request: web.Request) -> web.Response:
         identity = request.match_info["id"]

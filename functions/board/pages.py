@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -61,12 +61,26 @@ def index(
     findings: Sequence[Mapping[str, Any]],
     *,
     more: bool = False,
+    drafted: Collection[str] = (),
     titles: Mapping[str, str] | None = None,
 ) -> str:
-    """The first page: what can't be followed now, and the latest audits. `more`: there are more findings than these."""
+    """The first page: what can't be followed now, and the latest audits.
+
+    `more`: there are more findings than these; `drafted`: the audits that have a postmortem stub.
+    """
     found = groups.lines(findings, titles)
     first = [min(str(f["first_seen"]) for f in line.findings) for line in found]
-    return _render("index.html", cluster=cluster, here="/", audits=audits, findings=findings, more=more, lines=found, first=first)
+    return _render(
+        "index.html",
+        cluster=cluster,
+        here="/",
+        audits=audits,
+        findings=findings,
+        more=more,
+        drafted=drafted,
+        lines=found,
+        first=first,
+    )
 
 
 def audit(

@@ -13,6 +13,7 @@ from typing import Any
 from functions.reports.fixes import fixes
 from functions.reports.groups import Line, lines
 from functions.reports.wording import (
+    LEVEL_MARK,
     MARK,
     Report,
     clock,
@@ -24,6 +25,7 @@ from functions.reports.wording import (
     parsed,
     prose,
     span,
+    step,
     subject_text,
     what_happened,
 )
@@ -50,14 +52,14 @@ class Message:
 
 
 def render(
-    report: Report, *, reason: str = "", titles: Mapping[str, str] | None = None, link: str = "", fresh: Collection[str] = ()
+    report: Report, *, reason: str = "", titles: Mapping[str, str] | None = None, link: str = "", fresh: Collection[str] | None = None
 ) -> Message:
     """The summary of one audit.
 
     `reason` says why it is news; `titles` are the codes' titles; `link` leads to the board; `fresh` are the fingerprints that
-    are new, where not all of them are.
+    are new (None: all of them), what was told before is one line.
     """
-    return Message(headline(report), _lead(report, lines(report["findings"], titles), reason, fresh), _details(report, link))
+    return Message(headline(report), _lead(report, titles, reason, fresh), _details(report, link))
 
 
 def healthy_line(report: Report) -> str:
@@ -76,7 +78,7 @@ def resolved(report: Report, ended: Sequence[Mapping[str, Any]], *, titles: Mapp
         lasted = duration((parsed(audit["current"]) - parsed(began)).total_seconds())
         codes = listed([f"`{f['code']}`" for f in line.findings], 3)
         names = f": {line.names}" if line.names else ""
-        said.append(f"- ✅ no longer so: **{line.what}**{names} · since {clock(began, audit['current'])}, {lasted} ({codes})")
+        said.append(f"- ✅ over after {lasted} (since {clock(began, audit['current'])}): **{line.what}**{names} ({codes})")
     more = len(said) - _LINES_SHOWN
     return Message(title, "\n".join([*said[:_LINES_SHOWN], *([f"- … and {more} more kinds"] if more > 0 else [])]), "")
 
@@ -98,16 +100,19 @@ def since(report: Report, line: Line) -> str:
 # ------------------------------------------------------------------------------------------------ the lead
 
 
-def _lead(report: Report, found: Sequence[Line], reason: str, fresh: Collection[str]) -> str:
+def _lead(report: Report, titles: Mapping[str, str] | None, reason: str, fresh: Collection[str] | None) -> str:
+    new = [f for f in report["findings"] if fresh is None or f["fingerprint"] in fresh]
+    old = [f for f in report["findings"] if fresh is not None and f["fingerprint"] not in fresh]
+    found = lines(new, titles)
     failing = [line for line in found if line.level != "unknown"]
-    said = []
-    if failing:
-        said.append(f"{failing[0].text} · {since(report, failing[0])}{_new(failing[0], failing, fresh)}")
-    said += [f"- {line.text}{_new(line, failing, fresh)}" for line in failing[1:_LINES_SHOWN]]
+    said = [f"{failing[0].text} · {since(report, failing[0])}"] if failing else []
+    said += [f"- {line.text}" for line in failing[1:_LINES_SHOWN]]
     if len(failing) > _LINES_SHOWN:
         said.append(f"- … and {len(failing) - _LINES_SHOWN} more kinds of finding in the whole report")
+    if still := [line for line in lines(old, titles) if line.level != "unknown"]:
+        said.append(f"{'- ' if said else ''}{LEVEL_MARK[still[0].level]} told before, and still so: {'; '.join(map(_short, still))}")
     unknown = [*_unknown(report), *(line.text for line in found if line.level == "unknown")]
-    if not failing and not unknown:
+    if not said and not unknown:
         proven = any(c["verdict"] == "pass" for c in report["checks"])
         said.append("Every link that was checked can be followed." if proven else "There was nothing to judge.")
     said += [f"- {text}" if said or n else text for n, text in enumerate(unknown)]
@@ -116,10 +121,9 @@ def _lead(report: Report, found: Sequence[Line], reason: str, fresh: Collection[
     return "\n".join(said)
 
 
-def _new(line: Line, all_lines: Sequence[Line], fresh: Collection[str]) -> str:
-    """Marks what is new beside what was told before."""
-    told = [f for group in all_lines for f in group.findings if f["fingerprint"] not in fresh]
-    return " · **new**" if fresh and told and any(f["fingerprint"] in fresh for f in line.findings) else ""
+def _short(line: Line) -> str:
+    """A kind that was told before. Blind rules keep their names: an edited message is all that a channel shows of them."""
+    return f"{line.what} ({line.names})" if step(line.codes[0]) == 0 else line.what
 
 
 def _unknown(report: Report) -> Iterable[str]:

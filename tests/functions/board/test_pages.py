@@ -76,6 +76,9 @@ def test_the_first_page_sums_up_what_is_open_and_lists_its_members() -> None:
     html = pages.index("lab", [report("a").as_dict()["audit"]], [record(node="n-1"), record(node="n-2")])
     assert "2 GPU Pods can't be found on their devices" in html
     assert html.count('<a href="/findings/') == 2
+    assert "postmortem stub" not in html
+    drafted = pages.index("lab", [report("a").as_dict()["audit"]], [], drafted={"a"})
+    assert '<a href="/postmortems/a">postmortem stub</a>' in drafted
     assert "since 2026-11-03 11:00 UTC" in words(html)
     assert "500+ open findings" in words(pages.index("lab", [], [record(node=f"n-{n}") for n in range(500)], more=True))
 

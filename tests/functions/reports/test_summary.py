@@ -28,7 +28,7 @@ def blind(name: str, kind: str = "alert", suggested: str | None = "new > 1") -> 
     return replace(finding("metric-rename/rule-dead", rule=name), impact=impact, hint=f"Load `{suggested}`.")
 
 
-def rendered(*checks: Any, fresh: tuple[str, ...] = (), reason: str = "", link: str = "", **more: Any) -> summary.Message:
+def rendered(*checks: Any, fresh: tuple[str, ...] | None = None, reason: str = "", link: str = "", **more: Any) -> summary.Message:
     return summary.render(report("a-1", *checks, **more).as_dict(), fresh=fresh, reason=reason, link=link)
 
 
@@ -91,12 +91,26 @@ def test_an_uncertain_finding_is_apart_from_those_that_fail() -> None:
     assert "- 🟡 **telemetry-gap/went-silent on m** (not certain)" in message.lead
 
 
-def test_an_update_marks_what_is_new() -> None:
-    old, new = finding(), finding("telemetry-gap/frozen", metric="t")
-    message = rendered(check("label-mapping", [old]), check("telemetry-gap", [new]), fresh=(new.fingerprint("lab"),), reason="new failure")
-    assert [("**new**" in line) for line in message.lead.split("\n")] == [False, True, False]
-    assert message.lead.endswith("_Told now because: new failure_")
-    assert "**new**" not in rendered(check("label-mapping", [old]), fresh=(old.fingerprint("lab"),)).lead
+def test_an_update_says_what_is_new_and_in_one_line_what_is_still_so() -> None:
+    old, new = [finding(node=f"n-{n}") for n in range(3)], finding("telemetry-gap/frozen", metric="t")
+    message = rendered(check("label-mapping", old), check("telemetry-gap", [new]), fresh=(new.fingerprint("lab"),), reason="new failure")
+    assert message.lead.split("\n") == [
+        "🔴 **telemetry-gap/frozen on t** · seen at 2026-11-03 12:00 UTC",
+        "- 🔴 told before, and still so: 3 GPU Pods can't be found on their devices",
+        "_Told now because: new failure_",
+    ]
+
+
+def test_blind_alerts_keep_their_names_in_an_update() -> None:
+    lead = rendered(check("metric-rename", [blind("GpuHot"), renamed(1), scaled(1)]), fresh=()).lead
+    assert lead == "🔴 told before, and still so: 1 alert is blind (`GpuHot`); 1 metric has another name, and another unit"
+
+
+def test_where_nothing_is_new_what_is_left_is_one_line() -> None:
+    assert (
+        rendered(check("label-mapping", [finding()]), fresh=()).lead
+        == "🔴 told before, and still so: 1 GPU Pod can't be found on its devices"
+    )
 
 
 def test_a_healthy_change_is_one_line_that_says_what_was_proven() -> None:
@@ -163,7 +177,7 @@ def test_what_has_ended_says_what_it_was_and_how_long_it_lasted() -> None:
     message = summary.resolved(audit, records, over=True)
     assert message.title == "🟢 RESOLVED · rollout complete: DaemonSet gpu-operator/nvidia-dcgm-exporter · lab"
     assert message.lead == (
-        "- ✅ no longer so: **2 alerts are blind**: `GpuHot`, `GpuXid` · since 10:58 UTC, 1 h 2 min (`metric-rename/rule-dead`)"
+        "- ✅ over after 1 h 2 min (since 10:58 UTC): **2 alerts are blind**: `GpuHot`, `GpuXid` (`metric-rename/rule-dead`)"
     )
     assert summary.resolved(audit, records, over=False).title == ""
 
