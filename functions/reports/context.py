@@ -15,7 +15,7 @@ from functions.contract.facts import Facts, Known
 from functions.contract.findings import Finding
 from functions.contract.report import instant
 from functions.contract.requests import Trace
-from functions.contract.signals import Signal, TriggerKind
+from functions.contract.signals import Scope, Signal, TriggerKind
 from functions.contract.telemetry import DeviceReading, DeviceSeries
 
 MAX_WORKLOADS = 6
@@ -57,25 +57,32 @@ def context(facts: Facts, findings: Sequence[Finding], signals: Sequence[Signal]
 
 
 def _affected(pods: Iterable[Pod], findings: Sequence[Finding], signals: Sequence[Signal]) -> Iterable[tuple[str, str]]:
-    """(namespace, workload) in order: those that an alert names, then those that findings name, then the changed one."""
+    """(namespace, workload) in order: those that an alert names, those whose devices findings are about, the changed one."""
+    holders = [p for p in pods if p.holds_gpu and not p.finished]
     seen: dict[tuple[str, str], None] = {}
-    gpu_workloads = [(p.namespace, p.workload) for p in pods if p.holds_gpu]
-    for signal in signals:
-        if signal.trigger.kind is not TriggerKind.ALERT:
-            continue
-        scope = signal.scope
-        if scope.kind == "namespace":
-            seen.update((pair, None) for pair in gpu_workloads if pair[0] == scope.name)
-        elif scope.namespace:
-            seen[(scope.namespace, f"{scope.kind}/{scope.name}")] = None
-    for finding in findings:
-        if finding.subject.namespace and finding.subject.workload:
-            seen[(finding.subject.namespace, finding.subject.workload)] = None
-    for signal in signals:
-        subject = signal.trigger.subject
-        if signal.trigger.kind is TriggerKind.ROLLOUT and subject is not None:
-            seen[(subject.namespace, f"{subject.kind}/{subject.name}")] = None
+    seen.update((pair, None) for signal in signals if signal.trigger.kind is TriggerKind.ALERT for pair in _alerted(signal.scope, holders))
+    seen.update((pair, None) for finding in findings for pair in _hit(finding, holders))
+    # what holds no device comes last: an exporter that a finding or the change is about
+    named = [f.subject for f in findings if f.subject.namespace and f.subject.workload]
+    seen.update(((s.namespace or "", s.workload or ""), None) for s in named)
+    changed = [s.trigger.subject for s in signals if s.trigger.kind is TriggerKind.ROLLOUT and s.trigger.subject is not None]
+    seen.update(((s.namespace, f"{s.kind}/{s.name}"), None) for s in changed)
     return seen
+
+
+def _alerted(scope: Scope, holders: Iterable[Pod]) -> Iterable[tuple[str, str]]:
+    """The workloads of an alert: its own, or those with devices in its namespace or on its node."""
+    if scope.kind in ("namespace", "node"):
+        return [(p.namespace, p.workload) for p in holders if scope.name == (p.namespace if scope.kind == "namespace" else p.node)]
+    return [(scope.namespace, f"{scope.kind}/{scope.name}")] if scope.namespace else []
+
+
+def _hit(finding: Finding, holders: Iterable[Pod]) -> Iterable[tuple[str, str]]:
+    """The workload of a finding where it holds a device; else those that hold the devices of the finding's node."""
+    own = (finding.subject.namespace or "", finding.subject.workload or "")
+    if any(own == (p.namespace, p.workload) for p in holders):
+        return [own]
+    return [(p.namespace, p.workload) for p in holders if finding.subject.node and p.node == finding.subject.node]
 
 
 def _workload(namespace: str, workload: str, pods: Iterable[Pod], facts: Facts) -> dict[str, Any]:

@@ -58,9 +58,17 @@ def test_those_that_an_alert_names_come_before_those_of_findings_and_of_the_chan
     ]
 
 
-def test_an_alert_on_a_workload_names_that_workload_and_one_on_a_node_none(facts: Facts) -> None:
+def test_an_alert_on_a_workload_names_that_workload_and_one_on_a_node_those_with_devices_there(facts: Facts) -> None:
     assert named(context(facts, [], [alert(Scope("Deployment", "chat-prod", "chat-70b"))])) == ["chat-prod/Deployment/chat-70b"]
-    assert named(context(facts, [], [alert(Scope("node", "", "gpu-h1"))])) == []
+    assert named(context(facts, [], [alert(Scope("node", "", "gpu-h2"))])) == ["chat-prod/Deployment/chat-70b"]
+    assert named(context(facts, [], [alert(CLUSTER)])) == []
+
+
+def test_a_fault_of_a_node_or_of_its_exporter_affects_those_who_hold_its_devices(facts: Facts) -> None:
+    exporter = finding("label-mapping/exporter-pod", node="gpu-h2", namespace="gpu-operator", workload="DaemonSet/nvidia-dcgm-exporter")
+    assert named(context(facts, [exporter], [])) == ["chat-prod/Deployment/chat-70b", "gpu-operator/DaemonSet/nvidia-dcgm-exporter"]
+    down = finding("telemetry-gap/target-down", node="gpu-h3")
+    assert sorted(named(context(facts, [down], []))) == ["assist-prod/Deployment/assist-32b", "chat-prod/Deployment/chat-70b"]
 
 
 def test_a_workload_has_its_pods_nodes_images_devices_and_what_no_series_names(facts: Facts) -> None:
