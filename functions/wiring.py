@@ -1,52 +1,87 @@
-"""The only place that builds real clients from settings."""
+"""The only place that builds real clients from settings.
+
+Checks, knowledge and evidence are imported by the functions that use them: every role builds its clients here, and one that
+only keeps events or posts reports must not pay for all of them each time it is woken.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from functions import knowledge
-from functions.audit import Gather, Standards
-from functions.checks import CHECKS
-from functions.checks.base import Check
 from functions.contract.facts import Facts, Missing, Why, Windows
 from functions.contract.policy import Policy
 from functions.contract.signals import AuditRequest
-from functions.evidence import gather as gathering
-from functions.evidence.bundle import Bundle
-from functions.evidence.kept import Kept
-from functions.evidence.sources import MetricSource, ObjectSource
-from functions.evidence.watched import Texts
 from functions.settings import Settings, SettingsError, policy_from, read_policy, variable_of
 
 if TYPE_CHECKING:
+    from functions.audit import Gather, Standards
+    from functions.chat.redact import Redactor
+    from functions.checks.base import Check
+    from functions.evidence.bundle import Bundle
+    from functions.evidence.kept import Kept
     from functions.evidence.kubernetes import KubernetesSource
     from functions.evidence.prometheus import PrometheusSource
+    from functions.evidence.sources import MetricSource, ObjectSource
+    from functions.evidence.watched import Texts
 
 RULE_FILES = (".yaml", ".yml", ".json")
 DASHBOARD_FILES = (".json",)
 
-TITLES = {code.id: code.title for check in CHECKS for code in check.codes}
+#: where a Pod finds the token of its account
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
-def standards(settings: Settings, checks: Sequence[Check] = CHECKS, policy: Policy | None = None, cluster: str = "") -> Standards:
-    """What audits judge against. Raises SettingsError for a policy file that can't be used."""
-    return Standards(cluster or settings.cluster, tuple(checks), policy or read_policy(settings.policy), knowledge.load())
+class _Titles(Mapping[str, str]):
+    """Titles of all codes, read from the checks once somebody wants one: most ticks find nothing to tell."""
+
+    @cached_property
+    def _all(self) -> dict[str, str]:
+        from functions.checks import CHECKS
+
+        return {code.id: code.title for check in CHECKS for code in check.codes}
+
+    def __getitem__(self, code: str) -> str:
+        return self._all[code]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+TITLES: Mapping[str, str] = _Titles()
+
+
+def standards(settings: Settings, checks: Sequence[Check] | None = None, policy: Policy | None = None, cluster: str = "") -> Standards:
+    """What audits judge against: all checks, or those that are given. Raises SettingsError for a policy file that can't be used."""
+    from functions import knowledge
+    from functions.audit import Standards
+    from functions.checks import CHECKS
+
+    chosen = CHECKS if checks is None else tuple(checks)
+    return Standards(cluster or settings.cluster, chosen, policy or read_policy(settings.policy), knowledge.load())
 
 
 def bundle_standards(bundle: Bundle, checks: Sequence[Check]) -> Standards:
     """The same for a bundle, whose own policy counts. Raises SettingsError."""
+    from functions import knowledge
+    from functions.audit import Standards
+
     return Standards(bundle.cluster, tuple(checks), policy_from(bundle.policy, "bundle.yaml"), knowledge.load())
 
 
 def bundle_gather(bundle: Bundle, standards: Standards) -> Gather:
     """Facts of a bundle, whatever the instants asked for: a bundle has two."""
+    from functions.evidence import gather as gathering
 
     async def gather(request: AuditRequest, _windows: Windows, needs: frozenset[str]) -> Facts:
         facts = await gathering.gather(
@@ -101,6 +136,15 @@ async def object_source(settings: Settings) -> KubernetesSource | None:
         return None
 
 
+def later_object_source(settings: Settings) -> KubernetesSource | None:
+    """The same, connected when it is first asked; None where nothing says that there is a cluster."""
+    from functions.evidence.kubernetes import KubernetesSource
+
+    if not settings.kubeconfig and not _ACCOUNT.exists():
+        return None
+    return KubernetesSource.later(settings.kubeconfig)
+
+
 @asynccontextmanager
 async def live_sources(settings: Settings) -> AsyncIterator[tuple[MetricSource | None, KubernetesSource | None]]:
     """Both live sources, as far as they are configured; closed afterwards."""
@@ -112,14 +156,25 @@ async def live_sources(settings: Settings) -> AsyncIterator[tuple[MetricSource |
             await objects.close()
 
 
+def redactor(policy: Policy) -> Redactor:
+    """What masks everything that leaves or is shown. Raises SettingsError for a mask that is no expression."""
+    from functions.chat.redact import Redactor
+
+    try:
+        return Redactor(policy.masks)
+    except ValueError as error:
+        raise SettingsError(f"policy: {error}") from None
+
+
 #: (request, now) -> the inventory that stands for the baseline where the server has nothing of it
-Recall = Callable[[AuditRequest, datetime], Awaitable[Kept | None]]
+Recall = Callable[[AuditRequest, datetime], Awaitable["Kept | None"]]
 
 
 def live_gather(
     settings: Settings, metrics: MetricSource | None, objects: ObjectSource | None, standards: Standards, recall: Recall | None = None
 ) -> Gather:
     """Facts of the live cluster."""
+    from functions.evidence import gather as gathering
 
     async def gather(request: AuditRequest, windows: Windows, needs: frozenset[str]) -> Facts:
         rules = await asyncio.to_thread(texts, settings.rules, RULE_FILES)

@@ -83,5 +83,7 @@ class Sweep:
     first: bool
     objects: int
     signals: tuple[Signal, ...]
+    #: when the whole cluster was looked at before
+    since: datetime | None = None
     #: kinds that could not be read, and why
     missing: Mapping[str, str] = field(default_factory=dict)

@@ -1,32 +1,37 @@
-"""What each role does with what comes in: events, webhooks and ticks become stored signals, audits and posts."""
+"""What each role does with what comes in: events, webhooks and ticks become stored signals, audits and posts.
+
+A role imports what it works with when it first does so: all of them share this module, and each is started from nothing
+for a single event.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from functions import intake, report
-from functions.audit import Gather, Patience, Standards, perform
+from functions import intake
 from functions.chat.redact import Redactor
 from functions.contract.errors import Again, Never
+from functions.contract.policy import Policy
 from functions.contract.signals import AuditRequest
 from functions.envelope import Event, NotAnEvent, read, read_undelivered, write
-from functions.evidence.kubernetes import KubernetesSource
-from functions.evidence.kubernetes_errors import KubernetesError
-from functions.report import Desk
-from functions.reports import postmortem
 from functions.settings import Settings
 from functions.store import Letter, Store
 from functions.store.letters import LONGEST_BODY
-from triggers import alertmanager, schedule
-from triggers.exempt import Exempt
-from triggers.observer import Contended, Limits
+from triggers import schedule
 from triggers.sink import Sink
-from triggers.watch import Gap, Options, from_cloudevent, sweep
+
+if TYPE_CHECKING:
+    from functions.audit import Gather, Standards
+    from functions.evidence.kubernetes import KubernetesSource
+    from functions.report import Desk
+    from triggers import alertmanager
+    from triggers.looking import Gap, Options
 
 log = logging.getLogger(__name__)
 
@@ -41,13 +46,16 @@ def utc_now() -> datetime:
 
 @dataclass(slots=True)
 class Parts:
-    """Everything that the roles of one process share."""
+    """Everything that the roles of one process share. A role has only what it works with."""
 
     settings: Settings
     store: Store
-    standards: Standards
-    gather: Gather
-    desk: Desk
+    policy: Policy
+    #: what audits are made with
+    standards: Standards | None = None
+    gather: Gather | None = None
+    #: what reports are written with
+    desk: Desk | None = None
     objects: KubernetesSource | None = None
     directory: alertmanager.Directory | None = None
     timing: intake.Timing = field(default_factory=intake.Timing)
@@ -57,7 +65,11 @@ class Parts:
     @property
     def options(self) -> Options:
         """How the cluster is watched and swept."""
-        settings, exempt = self.settings, self.standards.policy.exempt
+        from triggers.exempt import Exempt
+        from triggers.looking import Options
+        from triggers.observer import Limits
+
+        settings, exempt = self.settings, self.policy.exempt
         patience = (settings.rollout_deadline, settings.drain_deadline, settings.not_ready_grace)
         limits = Limits(*(timedelta(seconds=seconds) for seconds in patience))
         return Options(
@@ -78,6 +90,8 @@ class Parts:
 
     async def webhook(self, body: bytes) -> None:
         """An Alertmanager webhook. Raises Never for what is none."""
+        from triggers import alertmanager
+
         try:
             parsed = alertmanager.read(body)
         except alertmanager.NotAWebhook as error:
@@ -88,27 +102,44 @@ class Parts:
 
     async def intake_event(self, event: Event) -> None:
         """Objects, pings; anything else is of no interest."""
-        try:
-            if event.type.startswith(OBJECTS):
+        if event.type.startswith(OBJECTS):
+            from triggers.sweep import from_cloudevent
+
+            async with _looking():
                 await from_cloudevent(event.type, event.data, self.objects, self.take, self.store.episodes, self.options)
-            elif event.type == PING:
-                await self._ping(schedule.read(event.data))
-        except schedule.NotAPing as error:
-            raise Never(str(error)) from None
-        except (KubernetesError, Contended) as error:
-            raise Again(f"the cluster can't be read now: {error}") from None
+        elif event.type == PING:
+            try:
+                ping = schedule.read(event.data)
+            except schedule.NotAPing as error:
+                raise Never(str(error)) from None
+            await self._ping(ping)
 
     async def _ping(self, ping: schedule.Ping) -> None:
         now = self.clock()
         if ping is schedule.Ping.TICK:
             await intake.tick(self.store, now, self.timing, self.send_due, here=False)
-            await intake.housekeep(self.store, self.standards.policy, now)
+            await intake.housekeep(self.store, self.policy, now)
             await self.replay_letters()
         elif ping is schedule.Ping.SWEEP:
-            if self.objects is not None:
-                await sweep(self.objects, self.take, self.store.episodes, self.options)
+            await self._sweep()
         else:
             await self.take([schedule.scheduled(now, timedelta(seconds=self.settings.schedule))])
+
+    async def _sweep(self) -> None:
+        """List and compare. What had long happened and no event had told is a gap of the watch, and reports say so."""
+        if self.objects is None:
+            return
+        from triggers.looking import OVERLAP, Gap
+        from triggers.sweep import sweep
+
+        now = self.clock()
+        async with _looking():
+            found = await sweep(self.objects, self.take, self.store.episodes, self.options)
+        # what is younger may be told by an event that is still under way
+        missed = [s for s in found.signals if s.audit and s.at < now - OVERLAP]
+        if missed and found.since is not None:
+            what = f"{len(missed)} change{'s' if len(missed) > 1 else ''} that no event had told, the first of {missed[0].scope}"
+            await self.gap(Gap("", found.since, now, f"a sweep found {what}"))
 
     async def audit_event(self, event: Event) -> tuple[Mapping[str, str], bytes] | None:
         """A due audit. The request lasts as long as the audit; its completion is the reply."""
@@ -125,6 +156,9 @@ class Parts:
     async def report_event(self, event: Event) -> None:
         """A completed audit, or a tick: both only wake the outbox."""
         if event.type in (COMPLETED, PING):
+            from functions import report
+
+            assert self.desk is not None
             outcome = await report.work(self.store, self.desk, self.clock)
             for audit in outcome.drafted if self.sink else ():
                 await self._send(self._event(DRAFTED, f"{audit}/postmortem", "", {"audit": audit}))
@@ -159,6 +193,10 @@ class Parts:
 
     async def audit(self, request: AuditRequest) -> bool:
         """Do an audit; whether it was completed here."""
+        from functions.audit import Patience, perform
+
+        assert self.standards is not None
+        assert self.gather is not None
         patience = Patience(self.timing.lease, timedelta(seconds=self.settings.retry), self.timing.settle)
         done = await perform(request, gather=self.gather, standards=self.standards, store=self.store, clock=self.clock, patience=patience)
         return done is not None
@@ -177,6 +215,18 @@ class Parts:
         if self.sink is None:
             raise Again("K_SINK is not set: there is nowhere to send events to")
         await self.sink.send(*message)
+
+
+@asynccontextmanager
+async def _looking() -> AsyncIterator[None]:
+    """A look at the cluster that fails now may succeed later."""
+    from functions.evidence.kubernetes_errors import KubernetesError
+    from triggers.observer import Contended
+
+    try:
+        yield
+    except (KubernetesError, Contended) as error:
+        raise Again(f"the cluster can't be read now: {error}") from None
 
 
 class StoredBoard:
@@ -210,6 +260,8 @@ class StoredBoard:
         """The stub that was drafted; for an audit that drafted none, one from its report alone."""
         text = await self._store.audits.postmortem(identity)
         if text is None:
+            from functions.reports import postmortem
+
             found = await self._store.audits.get(identity)
             text = postmortem.render(found) if found else None
         return self._redactor.text(text) if text else None

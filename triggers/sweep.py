@@ -47,7 +47,7 @@ async def sweep(source: KubernetesSource, sink: Sink, episodes: Episodes, option
         signals += await _events_since(source, observer, observer.since or started, missing)
     signals += await _first(sink, mark, view, options)
     await episodes.put(MARK, mark_of(view, started), version)
-    return Sweep(mark is None, len(view.nodes) + len(view.workloads), tuple(signals), missing)
+    return Sweep(mark is None, len(view.nodes) + len(view.workloads), tuple(signals), observer.since, missing)
 
 
 async def from_cloudevent(

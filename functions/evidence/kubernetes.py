@@ -10,6 +10,7 @@ Not here: what objects mean (`objects.py`), what a change means (`triggers/`).
 from __future__ import annotations
 
 import asyncio
+import importlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -61,7 +62,10 @@ class KubernetesSource:
     """A cluster. Build it with `connect`."""
 
     def __init__(self, api: Any, *, timing: Timing = Timing(), now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        #: None: connected when it is first asked
         self._api = api
+        self._kubeconfig = ""
+        self._connecting = asyncio.Lock()
         self._timing = timing
         self._now = now
         self._versions: dict[str, str | None] = {}
@@ -73,13 +77,29 @@ class KubernetesSource:
 
         Raises NotConfigured. Nothing is asked of the server yet.
         """
+        source = cls.later(kubeconfig, timing=timing)
+        await source._connect()
+        return source
+
+    @classmethod
+    def later(cls, kubeconfig: str = "", *, timing: Timing | None = None) -> KubernetesSource:
+        """The same, connected when something is first asked: the client is the dearest import of all, and a role that
+        answers most events from its own state should not start with it. What is wrong with the configuration is then a fault of
+        that question."""
+        source = cls(None, timing=timing or Timing())
+        source._kubeconfig = kubeconfig
+        return source
+
+    async def _connect(self) -> None:
+        # in a thread: half a second in which other requests would not be answered
+        await asyncio.to_thread(importlib.import_module, "kubernetes.aio.client.api_client")
         import yaml
         from kubernetes.aio import config
         from kubernetes.aio.client.api_client import ApiClient
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.config_exception import ConfigException
 
-        configuration = Configuration()
+        kubeconfig, configuration = self._kubeconfig, Configuration()
 
         async def load() -> None:
             if kubeconfig:
@@ -89,7 +109,7 @@ class KubernetesSource:
 
         try:
             await load()
-            source = cls(ApiClient(configuration), timing=timing or Timing())
+            self._api = ApiClient(configuration)
         except ConfigException as error:
             where = "KUBECONFIG" if kubeconfig else "neither KUBECONFIG nor a Pod's service account"
             raise NotConfigured(f"{where}: {error}") from None
@@ -98,11 +118,11 @@ class KubernetesSource:
                 f"the cluster's configuration can't be used: {type(error).__name__}: {' '.join(str(error).split())}"
             ) from None
         if kubeconfig:
-            source._reload = load
-        return source
+            self._reload = load
 
     async def close(self) -> None:
-        await self._api.close()
+        if self._api is not None:
+            await self._api.close()
 
     async def __aenter__(self) -> KubernetesSource:
         return self
@@ -286,6 +306,9 @@ class KubernetesSource:
         raise AssertionError("unreachable")
 
     async def _send(self, path: str, query: Mapping[str, str], seconds: float, method: str = "GET", body: Any = None) -> Any:
+        async with self._connecting:
+            if self._api is None:
+                await self._connect()
         given = [(name, value) for name, value in query.items() if value]
         headers = {"Accept": "application/json"}
         request = await self._api.param_serialize(

@@ -12,10 +12,7 @@ import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from functions.audit import Standards
-from functions.chat.message import Channel
 from functions.contract.policy import Policy
-from functions.report import Desk
 from functions.settings import Settings
 from functions.store import Store, connect
 from functions.store.letters import LONGEST_BODY
@@ -39,11 +36,7 @@ async def parts(redis: Server) -> AsyncIterator[Parts]:
     store = Store(client, "default")
     await store.check()
 
-    async def gather(*_: object) -> Any:
-        raise AssertionError("no audit is made here")
-
-    ways: dict[str, Channel] = {}
-    yield Parts(Settings(), store, Standards("default", (), Policy(), None), gather, Desk(ways))
+    yield Parts(Settings(), store, Policy())
     await store.close()
 
 

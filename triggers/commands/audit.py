@@ -55,7 +55,7 @@ async def _bundle(path: str, scopes: Sequence[Scope], checks: Sequence[Check]) -
     gather = wiring.bundle_gather(bundle, standards)
     requests = [AuditRequest(_new_id(), scope, bundle.trigger, bundle.baseline) for scope in scopes]
     problems = [str(p) for p in bundle.problems]
-    return [await _one(request, gather, standards, progress, problems) for request in requests], output.redactor(standards.policy)
+    return [await _one(request, gather, standards, progress, problems) for request in requests], wiring.redactor(standards.policy)
 
 
 async def _live(scopes: Sequence[Scope], checks: Sequence[Check]) -> tuple[list[AuditReport], Redactor]:
@@ -67,7 +67,7 @@ async def _live(scopes: Sequence[Scope], checks: Sequence[Check]) -> tuple[list[
             raise UsageError("nothing to audit: set TELLTALE_PROMETHEUS_URL and KUBECONFIG, or name a --bundle")
         gather = wiring.live_gather(settings, metrics, objects, standards)
         requests = [AuditRequest(_new_id(), scope, Trigger(TriggerKind.MANUAL)) for scope in scopes]
-        return [await _one(request, gather, standards, output.Progress(), []) for request in requests], output.redactor(standards.policy)
+        return [await _one(request, gather, standards, output.Progress(), []) for request in requests], wiring.redactor(standards.policy)
 
 
 async def _one(

@@ -63,7 +63,8 @@ async def _play(out: Path) -> None:
         store = await Store.open(server.url, bundle.cluster)
         desk = Desk({"console": Console(postmortems=False)}, titles=wiring.TITLES)
         settings = Settings(cluster=bundle.cluster)
-        shared = Parts(settings, store, standards, wiring.bundle_gather(bundle, standards), desk, clock=clock)
+        gather = wiring.bundle_gather(bundle, standards)
+        shared = Parts(settings, store, standards.policy, standards, gather, desk, clock=clock)
         replay = Replay()
         first = [line for line in lines if line["at"] == lines[0]["at"]]
         print(f"{clock.now:%H:%M:%S} watching {len(first)} objects of cluster {bundle.cluster}")
@@ -99,6 +100,7 @@ async def _work(shared: Parts, out: Path) -> None:
             (out / f"audit-{request.audit}.json").write_text(output.as_json(document))
 
     await intake.tick(shared.store, shared.clock(), shared.timing, audit)
+    assert shared.desk is not None
     outcome = await report.work(shared.store, shared.desk, shared.clock)
     for identity, kind, reason in outcome.decided:
         if kind == "silent":

@@ -8,12 +8,9 @@ from typing import Any
 
 import orjson
 
-from functions.chat.redact import Redactor
 from functions.contract.findings import Verdict
-from functions.contract.policy import Policy
 from functions.reports import summary, wording
 from functions.reports.groups import lines
-from functions.settings import SettingsError
 
 _IMPACTS = 6
 _UNJUDGED = 10
@@ -25,14 +22,6 @@ EXIT = {Verdict.FAIL: 1, Verdict.UNKNOWN: 3, Verdict.PASS: 0, Verdict.NOT_APPLIC
 def as_json(document: Any) -> str:
     """JSON for a person and a tool: indented, keys in order of writing."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
-
-
-def redactor(policy: Policy) -> Redactor:
-    """What masks everything that is shown. Raises SettingsError for a mask that is no expression."""
-    try:
-        return Redactor(policy.masks)
-    except ValueError as error:
-        raise SettingsError(f"policy: {error}") from None
 
 
 def report(document: Mapping[str, Any], form: str, titles: Mapping[str, str]) -> str:

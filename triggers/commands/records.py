@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from functions import wiring
 from functions.contract.errors import Again
 from functions.reports.wording import counted, level, ordered, printable, subject_text
 from functions.settings import Settings, SettingsError, read_policy
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
 async def _findings(options: argparse.Namespace) -> int:
     settings = Settings.read()
     async with opened(settings, embedded=True) as store:
-        board = StoredBoard(store, redactor=output.redactor(read_policy(settings.policy)))
+        board = StoredBoard(store, redactor=wiring.redactor(read_policy(settings.policy)))
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
@@ -58,7 +59,7 @@ def _lines(found: Sequence[Mapping[str, Any]], *, all_of_them: bool) -> Iterable
 async def _postmortem(options: argparse.Namespace) -> int:
     settings = Settings.read()
     async with opened(settings, embedded=True) as store:
-        text = await StoredBoard(store, redactor=output.redactor(read_policy(settings.policy))).postmortem(options.id)
+        text = await StoredBoard(store, redactor=wiring.redactor(read_policy(settings.policy))).postmortem(options.id)
     if text is None:
         raise UsageError(f"no audit is called {options.id!r}")
     print(output.as_json({"audit": options.id, "text": text}) if options.format == "json" else text)

@@ -1,4 +1,8 @@
-"""`telltale run` and `telltale serve ROLE`: processes that stay."""
+"""`telltale run` and `telltale serve ROLE`: processes that stay.
+
+A role builds what it works with and nothing else, and imports it there: Knative starts it from nothing for one event.
+`python -m benchmarks.cold_start` measures what that costs.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +16,24 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from functions import baseline, intake, report, wiring
-from functions.chat.console import Console
-from functions.chat.message import Channel
+from functions import intake, wiring
 from functions.contract.errors import Again
 from functions.contract.signals import AuditRequest
 from functions.ending import end
-from functions.report import Desk
-from functions.settings import Settings, SettingsError
+from functions.settings import Settings, SettingsError, read_policy
 from functions.store import Store
-from functions.store.embedded import EmbeddedServer
 from triggers import schedule
 from triggers import sink as sinks
-from triggers.commands import output
-from triggers.oidc import Verifier
 from triggers.roles import Parts, StoredBoard, forever
-from triggers.serve import Role, application
+from triggers.serve import Role, Sender, application
 from triggers.usage import UsageError
-from triggers.watch import Watcher
+
+if TYPE_CHECKING:
+    from functions.chat.message import Channel
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,8 @@ def channels(settings: Settings) -> dict[str, Channel]:
     """The configured ways out, by name."""
     found: dict[str, Channel] = {}
     if settings.console:
+        from functions.chat.console import Console
+
         found["console"] = Console()
     if settings.webhook_url:
         from functions.chat.webhook import Webhook
@@ -85,6 +87,8 @@ async def opened(settings: Settings, *, embedded: bool) -> AsyncIterator[Store]:
         if settings.redis_url:
             url = settings.redis_url.get_secret_value()
         elif embedded:
+            from functions.store.embedded import EmbeddedServer
+
             url = (await stack.enter_async_context(EmbeddedServer(settings.data_dir))).url
         else:
             raise SettingsError("TELLTALE_REDIS_URL is not set")
@@ -95,23 +99,46 @@ async def opened(settings: Settings, *, embedded: bool) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def parts(settings: Settings, *, embedded: bool) -> AsyncIterator[Parts]:
-    """Everything that a role needs, closed afterwards."""
+async def parts(settings: Settings, name: str) -> AsyncIterator[Parts]:
+    """What a role (or `run`, which has them all) works with, closed afterwards."""
     async with AsyncExitStack() as stack:
-        standards = wiring.standards(settings)
-        wiring.check_paths(settings)
-        metrics, objects = await stack.enter_async_context(wiring.live_sources(settings))
-        store = await stack.enter_async_context(opened(settings, embedded=embedded))
+        policy = read_policy(settings.policy)
         sink = sinks.of(settings)
         if sink is not None:
             stack.push_async_callback(sink.close)
-        ways = channels(settings)
-        for channel in ways.values():
-            stack.push_async_callback(channel.close)
-        desk = Desk(ways, output.redactor(standards.policy), wiring.TITLES, settings.board_url)
+        store = await stack.enter_async_context(opened(settings, embedded=name == "run"))
         timing = intake.Timing(intake.settling_time(settings.settle), timedelta(seconds=settings.lease))
-        gather = wiring.live_gather(settings, metrics, objects, standards, partial(baseline.recall, store))
-        yield Parts(settings, store, standards, gather, desk, objects, timing=timing, sink=sink)
+        shared = Parts(settings, store, policy, timing=timing, sink=sink)
+        if name in ("intake", "audit", "run"):
+            # `run` is started by a person, who wants to hear of a wrong configuration at once
+            connected = wiring.object_source(settings) if name == "run" else None
+            shared.objects = await connected if connected else wiring.later_object_source(settings)
+            if shared.objects is not None:
+                stack.push_async_callback(shared.objects.close)
+        if name in ("audit", "run"):
+            _add_audits(shared)
+        if name in ("report", "run"):
+            _add_reports(shared, stack)
+        yield shared
+
+
+def _add_audits(shared: Parts) -> None:
+    from functions import baseline
+
+    settings = shared.settings
+    wiring.check_paths(settings)
+    shared.standards = wiring.standards(settings, policy=shared.policy)
+    metrics = wiring.metric_source(settings)
+    shared.gather = wiring.live_gather(settings, metrics, shared.objects, shared.standards, partial(baseline.recall, shared.store))
+
+
+def _add_reports(shared: Parts, stack: AsyncExitStack) -> None:
+    from functions.report import Desk
+
+    ways = channels(shared.settings)
+    for channel in ways.values():
+        stack.push_async_callback(channel.close)
+    shared.desk = Desk(ways, wiring.redactor(shared.policy), wiring.TITLES, shared.settings.board_url)
 
 
 async def _serve(settings: Settings, name: str) -> None:
@@ -119,7 +146,7 @@ async def _serve(settings: Settings, name: str) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with parts(settings, embedded=name == "run") as shared, AsyncExitStack() as stack:
+    async with parts(settings, name) as shared, AsyncExitStack() as stack:
         running: set[asyncio.Task[None]] = set()
         background = _background(shared, running) if name == "run" else []
         runner = web.AppRunner(application(_role(name, shared)), access_log=None, shutdown_timeout=25)
@@ -152,16 +179,28 @@ def _role(name: str, shared: Parts) -> Role:
         event=handlers.get(name),
         letter=shared.dead_letter if name == "dead-letter" else None,
         webhook=shared.webhook if name in ("intake", "run") else None,
-        board=StoredBoard(shared.store, shared.clock, shared.desk.redactor) if name in ("board", "run") else None,
+        board=StoredBoard(shared.store, shared.clock, wiring.redactor(shared.policy)) if name in ("board", "run") else None,
         gauges=lambda: shared.store.gauges(shared.clock()),
         token=settings.token.get_secret_value() if settings.token else "",
-        sender=Verifier(settings.oidc_issuer, settings.oidc_audience) if settings.oidc_audience else None,
+        sender=_sender(settings),
         host=settings.address[0],
     )
 
 
+def _sender(settings: Settings) -> Sender | None:
+    """Who checks the senders of events."""
+    if not settings.oidc_audience:
+        return None
+    from triggers.oidc import Verifier
+
+    return Verifier(settings.oidc_issuer, settings.oidc_audience)
+
+
 def _background(shared: Parts, running: set[asyncio.Task[None]]) -> list[tuple[str, Coroutine[Any, Any, None]]]:
     """The loops of `run`: watch, claim and audit, report, schedule. `running`: the audits under way."""
+    from functions import report
+    from triggers.watch import Watcher
+
     settings = shared.settings
 
     async def hand(request: AuditRequest) -> None:
@@ -173,10 +212,11 @@ def _background(shared: Parts, running: set[asyncio.Task[None]]) -> list[tuple[s
         # a claim that waits for its turn here would lose its lease
         timing = replace(shared.timing, at_once=_AT_ONCE - len(running))
         await intake.tick(shared.store, shared.clock(), timing, hand)
-        await intake.housekeep(shared.store, shared.standards.policy, shared.clock())
+        await intake.housekeep(shared.store, shared.policy, shared.clock())
         await shared.replay_letters()
 
     async def tell() -> None:
+        assert shared.desk is not None
         await report.work(shared.store, shared.desk, shared.clock)
 
     async def scheduled() -> None:
