@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from functions.contract.policy import Policy
@@ -149,6 +148,8 @@ def read_policy(path: Path | None) -> Policy:
     """The policy file, or the defaults. Raises SettingsError naming the file and the key."""
     if path is None:
         return Policy()
+    import yaml  # most roles have no policy file
+
     try:
         data = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

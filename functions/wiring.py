@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from functions.contract.facts import Facts, Missing, Why, Windows
 from functions.contract.policy import Policy
@@ -201,6 +202,14 @@ def check_paths(settings: Settings) -> None:
         for path in paths:
             if not path.exists():
                 raise SettingsError(f"{variable}: there is no file or folder {path}")
+
+
+def check_urls(settings: Settings) -> None:
+    """Whether Prometheus' addresses look like some, without its client. Raises SettingsError: best said at the start."""
+    for number, url in enumerate(filter(None, map(str.strip, settings.prometheus_url.split(","))), 1):
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise SettingsError(f"{variable_of('prometheus_url')}: address {number} is no http:// or https:// URL")
 
 
 def texts(paths: Sequence[Path], endings: tuple[str, ...]) -> Texts:

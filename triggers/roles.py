@@ -20,7 +20,7 @@ from functions.contract.errors import Again, Never
 from functions.contract.policy import Policy
 from functions.contract.signals import AuditRequest
 from functions.envelope import Event, NotAnEvent, read, read_undelivered, write
-from functions.settings import Settings
+from functions.settings import Settings, SettingsError
 from functions.store import Letter, Store
 from functions.store.letters import LONGEST_BODY
 from triggers import schedule
@@ -54,6 +54,8 @@ class Parts:
     #: what audits are made with
     standards: Standards | None = None
     gather: Gather | None = None
+    #: sets these two, where that is left until the first audit
+    prepare: Callable[[], None] | None = None
     #: what reports are written with
     desk: Desk | None = None
     objects: KubernetesSource | None = None
@@ -195,6 +197,11 @@ class Parts:
         """Do an audit; whether it was completed here."""
         from functions.audit import Patience, perform
 
+        if self.gather is None and self.prepare is not None:
+            try:
+                await asyncio.to_thread(self.prepare)  # half a second in which other requests would not be answered
+            except SettingsError as error:
+                raise Again(str(error)) from None
         assert self.standards is not None
         assert self.gather is not None
         patience = Patience(self.timing.lease, timedelta(seconds=self.settings.retry), self.timing.settle)

@@ -64,7 +64,7 @@ async def _play(out: Path) -> None:
         desk = Desk({"console": Console(postmortems=False)}, titles=wiring.TITLES)
         settings = Settings(cluster=bundle.cluster)
         gather = wiring.bundle_gather(bundle, standards)
-        shared = Parts(settings, store, standards.policy, standards, gather, desk, clock=clock)
+        shared = Parts(settings, store, standards.policy, standards, gather, desk=desk, clock=clock)
         replay = Replay()
         first = [line for line in lines if line["at"] == lines[0]["at"]]
         print(f"{clock.now:%H:%M:%S} watching {len(first)} objects of cluster {bundle.cluster}")

@@ -116,7 +116,10 @@ async def parts(settings: Settings, name: str) -> AsyncIterator[Parts]:
             if shared.objects is not None:
                 stack.push_async_callback(shared.objects.close)
         if name in ("audit", "run"):
-            _add_audits(shared)
+            wiring.check_paths(settings)
+            wiring.check_urls(settings)
+            # most of what comes to `audit` twice is answered by Redis: what judges is imported for what is judged
+            shared.prepare = partial(_add_audits, shared)
         if name in ("report", "run"):
             _add_reports(shared, stack)
         yield shared
@@ -126,7 +129,6 @@ def _add_audits(shared: Parts) -> None:
     from functions import baseline
 
     settings = shared.settings
-    wiring.check_paths(settings)
     shared.standards = wiring.standards(settings, policy=shared.policy)
     metrics = wiring.metric_source(settings)
     shared.gather = wiring.live_gather(settings, metrics, shared.objects, shared.standards, partial(baseline.recall, shared.store))
