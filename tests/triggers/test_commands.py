@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from functions import wiring
 from functions.chat.redact import Redactor
 from functions.contract.findings import Severity
 from functions.settings import SettingsError, policy_from
@@ -48,7 +49,7 @@ def test_nothing_from_outside_steers_the_terminal(form: str) -> None:
 
 def test_a_mask_that_is_no_expression_is_one_error() -> None:
     with pytest.raises(SettingsError, match="masks"):
-        output.redactor(policy_from({"masks": ["("]}, "policy.yaml"))
+        wiring.redactor(policy_from({"masks": ["("]}, "policy.yaml"))
 
 
 def test_findings_are_listed_with_their_life() -> None:
