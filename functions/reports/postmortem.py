@@ -161,9 +161,7 @@ def _devices(report: Report) -> Iterable[str]:
             yield f"… and {more} more devices of {code(workload['namespace'] + '/' + workload['workload'])}"
         if workload["unmapped_pods"]:
             pods = listed([code(pod) for pod in workload["unmapped_pods"]], 6)
-            yield f"no device field can be given for {pods}: no series names it" + (
-                " or them" if len(workload["unmapped_pods"]) > 1 else ""
-            )
+            yield f"no device field can be given for {pods}: no series names {'them' if workload['unmapped_pods'][1:] else 'it'}"
     if not metrics:
         yield "no device series names an affected Pod, so no device field can be given"
         return
