@@ -243,8 +243,9 @@ _DIMENSIONS: tuple[tuple[tuple[str, ...], str], ...] = (
 
 def _dimensions(report: Report, signals: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     found = False
+    failed = [f for f in ordered(report["findings"]) if f["verdict"] == "fail"]
     for codes, text in _DIMENSIONS:
-        members = [f for f in ordered(report["findings"]) if f["code"] in codes and f["verdict"] == "fail"]
+        members = [f for f in failed if f["code"] in codes]
         if members:
             found = True
             yield text.format(where=listed([_place(f["subject"]) for f in members], 4))

@@ -71,6 +71,9 @@ def visible(text: object) -> str:
 
 def printable(text: object) -> str:
     """The same with every space kept, for a line that is laid out already."""
+    text = str(text)
+    if text.isascii() and text.isprintable():  # nearly always
+        return text
     kept = (" " if c in "\n\r\t\x0b\x0c\x85\u2028\u2029" else c for c in str(text))
     return "".join(c for c in kept if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
 
