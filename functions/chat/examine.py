@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.web.async_client import AsyncWebClient
 
 _PATIENCE = 10
 #: What Slack says to a webhook's body that has nothing in it, where the webhook itself is in order.
 _NOTHING_TO_POST = ("no_text", "invalid_payload", "missing_text_or_fallback_or_attachments")
+_ANSWERS = "Slack answers"
 _HISTORY = ("channels:history", "groups:history")
 
 
@@ -25,42 +24,48 @@ class Examined:
 
 async def slack_bot(token: str, channel: str, api: str) -> Examined:
     """The token, its scopes, and whether it may post to the channel as far as that can be seen."""
-    client = AsyncWebClient(token=token, base_url=api, timeout=_PATIENCE, trust_env_in_session=True, retry_handlers=[])
-    try:
-        answer = await client.auth_test()
-    except SlackApiError as error:
-        return Examined("fail", f"Slack answers {_code(error)}")
-    except (TimeoutError, aiohttp.ClientError, SlackClientError, OSError, ValueError) as error:
-        return Examined("fail", f"Slack can't be reached ({type(error).__name__})")
-    scopes = _scopes(answer.headers)
+    answer, scopes = await _ask(api, "auth.test", token, {})
+    if error := answer.get("error"):
+        return Examined("fail", str(error))
     who = f"{answer.get('user')} in {answer.get('team')}"
     if scopes and "chat:write" not in scopes:
         return Examined("fail", f"{who} lacks the scope chat:write")
-    place = await _channel(client, channel)
+    place = await _channel(token, channel, api)
     lack = "" if not scopes or scopes & set(_HISTORY) else "; without channels:history a message whose answer is lost may show twice"
     if place.status in ("fail", "unknown"):
         return Examined(place.status, f"{who}: {place.detail}{lack}")
     return Examined("warn" if lack else place.status, f"{who} {place.detail}{lack}")
 
 
-async def _channel(client: AsyncWebClient, channel: str) -> Examined:
-    try:
-        answer = await client.conversations_info(channel=channel)
-    except SlackApiError as error:
-        code = _code(error)
-        if code == "missing_scope":
-            return Examined("unknown", f"may post; whether {channel} takes it can't be seen without the scope channels:read")
-        if code == "channel_not_found" and not channel.startswith(("C", "G", "D")):
-            return Examined("unknown", f"{channel} is a name: only a channel's id can be looked up")
-        return Examined("fail", f"{channel}: Slack answers {code}")
-    except (TimeoutError, aiohttp.ClientError, SlackClientError, OSError, ValueError) as error:
-        return Examined("unknown", f"{channel} can't be looked up ({type(error).__name__})")
+async def _channel(token: str, channel: str, api: str) -> Examined:
+    answer, _ = await _ask(api, "conversations.info", token, {"channel": channel})
+    error = str(answer.get("error") or "")
+    if error.endswith("missing_scope"):
+        return Examined("unknown", f"may post; whether {channel} takes it can't be seen without the scope channels:read")
+    if error.endswith("channel_not_found") and not channel.startswith(("C", "G", "D")):
+        return Examined("unknown", f"{channel} is a name: only a channel's id can be looked up")
+    if error:
+        return Examined("fail" if error.startswith(_ANSWERS) else "unknown", f"{channel}: {error}")
     found: dict[str, Any] = answer.get("channel") or {}
     if found.get("is_archived"):
         return Examined("fail", f"{channel} is archived")
     if not found.get("is_member"):
         return Examined("fail", f"is not in #{found.get('name', channel)}: invite it there")
     return Examined("ok", f"posts to #{found.get('name', channel)}")
+
+
+async def _ask(api: str, method: str, token: str, parameters: dict[str, str]) -> tuple[dict[str, Any], set[str]]:
+    """A method's answer, with what is wrong as its `error` in words, and the token's scopes."""
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        async with _session() as session, session.post(f"{api.rstrip('/')}/{method}", data=parameters, headers=headers) as response:
+            body = await response.json(content_type=None)
+    except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+        return {"error": f"Slack can't be reached ({type(error).__name__})"}, set()
+    if not isinstance(body, dict):
+        return {"error": f"{_ANSWERS} {response.status} and something that is not of its API"}, set()
+    scopes = {scope.strip() for scope in response.headers.get("x-oauth-scopes", "").split(",") if scope.strip()}
+    return body if body.get("ok") else {"error": f"{_ANSWERS} {body.get('error') or response.status}"}, scopes
 
 
 async def slack_webhook(url: str) -> Examined:
@@ -89,13 +94,3 @@ async def webhook(url: str) -> Examined:
 
 def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_PATIENCE), trust_env=True)
-
-
-def _scopes(headers: Any) -> set[str]:
-    text = next((v for k, v in dict(headers).items() if k.lower() == "x-oauth-scopes"), "")
-    return {scope.strip() for scope in str(text).split(",") if scope.strip()}
-
-
-def _code(error: SlackApiError) -> str:
-    data = getattr(error.response, "data", None)
-    return str(data.get("error", "an error")) if isinstance(data, dict) else "something that is no JSON"
