@@ -88,12 +88,17 @@ class Connection:
                 await self._turns.acquire()
         except TimeoutError:
             raise StoreError("Redis is too slow for what is asked of it") from None
+        task = asyncio.current_task()
+        asked = task.cancelling() if task else 0
         try:
             yield
         except (RedisError, OSError) as error:
             raise classify(error) from error
         finally:
             self._turns.release()
+        if task and task.cancelling() > asked:
+            # on Python 3.11 `asyncio.wait_for`, which the client uses, may pass over a cancellation: it is made up for here
+            raise asyncio.CancelledError
 
     async def check_schema(self) -> None:
         """Claim an empty store for this version. Raises SchemaNewer where a newer Telltale has written."""

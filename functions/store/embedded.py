@@ -24,6 +24,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, RedisError
 
+from functions.ending import end
 from functions.store.errors import StoreError
 
 log = logging.getLogger(__name__)
@@ -73,9 +74,7 @@ class EmbeddedServer:
 
     async def __aexit__(self, *_: object) -> None:
         if self._keeper:
-            self._keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._keeper
+            await end([self._keeper])
         await self._clean_up()
 
     def _claim_directory(self) -> None:

@@ -162,7 +162,7 @@ class MainJob:
         if self.process and self.process.returncode is None:
             self.process.send_signal(how)
             try:
-                async with asyncio.timeout(15):
+                async with asyncio.timeout(30):  # what Kubernetes grants a Pod
                     await self.process.wait()
             except TimeoutError:
                 self.process.kill()
