@@ -6,6 +6,7 @@ server's own answer knows address, interval and why a scrape failed, and a store
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,29 +16,20 @@ from functions.contract.telemetry import Target
 from functions.evidence.objects import at, instant, items, text, texts
 from functions.evidence.stored import Scrape, Store
 
+_PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]*)?|\.[0-9]+)(ms|[smhdwy]?)", re.ASCII)
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 
 
 def seconds(value: object) -> float | None:
     """A Prometheus duration ("15s", "1m30s") or a number of seconds; None for anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    total, number, unit = 0.0, "", ""
-    for char in text(value):
-        if char.isdigit() or char == ".":
-            if unit:
-                total, number, unit = total + _part(number, unit), "", ""
-            number += char
-        else:
-            unit += char
-    try:
-        return total + _part(number, unit) if number else None
-    except (KeyError, ValueError):
+        return float(value) if abs(value) < 1e15 else None
+    held = text(value)
+    parts = _PART.findall(held)
+    bare = len(parts) > 1 and not all(unit for _, unit in parts)
+    if not parts or bare or "".join(map("".join, parts)) != held:
         return None
-
-
-def _part(number: str, unit: str) -> float:
-    return float(number) * _UNITS[unit or "s"]
+    return sum(float(number) * _UNITS[unit or "s"] for number, unit in parts)
 
 
 def from_api(document: Any) -> tuple[Target, ...] | None:

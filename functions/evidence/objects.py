@@ -46,10 +46,12 @@ def quantity(value: object) -> float | None:
     """A Kubernetes quantity ("8", "1k", "16Gi", 4) as a number; None for anything else."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int | float):
-        return float(value) if math.isfinite(value) else None
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    return float(match[1]) * _SUFFIXES[match[2]] if match else None
+    try:
+        found = float(value) if isinstance(value, int | float) else float(match[1]) * _SUFFIXES[match[2]] if match else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        return None
+    return found if math.isfinite(found) else None
 
 
 #: Years in which something can have been observed; times outside them can't even be compared safely.

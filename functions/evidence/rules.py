@@ -51,7 +51,7 @@ def seconds(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return float(value)
+        return float(value) if abs(value) < 1e15 else None
     text = str(value).strip()
     return duration(text) if text else 0.0
 

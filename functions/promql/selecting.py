@@ -21,6 +21,7 @@ class SelectorReader:
         self.tokens = tokens(text)
         self.at = 0
         self.depth = 0
+        self.operations = 0
 
     @property
     def here(self) -> Token:

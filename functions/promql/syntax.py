@@ -37,6 +37,7 @@ _NUMBERS = frozenset({"inf", "nan"})
 _FILLS = frozenset({"fill", "fill_left", "fill_right"})
 _SUFFIXES = frozenset({"anchored", "smoothed", "keep_metric_names"})
 _DEEPEST = 120
+_MOST_OPERATIONS = 250
 
 
 def parse(text: str, holes: Sequence[Span] = ()) -> Node:
@@ -65,6 +66,9 @@ class _Parser(SelectorReader):
             raise PromqlError(f"nested deeper than {_DEEPEST} levels")
         left = self.operand()
         while (power := self.operator()) is not None and power >= least:
+            self.operations += 1
+            if self.operations > _MOST_OPERATIONS:  # each is a level of the tree, which is walked by recursion
+                raise PromqlError(f"more than {_MOST_OPERATIONS} operations")
             left = self.binary(left, power)
         self.depth -= 1
         return left

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -84,3 +87,30 @@ async def test_bytes_that_are_no_text_in_a_target_comment_are_said_and_can_be_pr
     report = (await Recorded.read(bundle)).judged()
     output.as_json(report.as_dict())
     assert "\x1b" not in output.report(report, "text", wiring.TITLES)
+
+
+def test_rules_that_would_bring_a_parser_down_leave_the_others_judged(tmp_path: Path) -> None:
+    """In a process of its own: what goes wrong here is an abort of native code, which no handler catches."""
+    exprs = [
+        "up" + "+up" * 20_000,
+        "(" * 20_000 + "up" + ")" * 20_000,
+        "-" * 20_000 + "up",
+        "up" + " unless up" * 5_000,
+        "up^" * 5_000 + "up",
+        "up[" + "9" * 400 + "]",
+        "up offset NaN",
+        "up[9223372036854775807]",
+    ]
+    world = fleet(1)
+    for number, expr in enumerate(exprs):
+        world.alert(f"Odd{number}", expr)
+    world.alert("Blind", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL > 0")
+    world.files["rules/odd.yaml"] = f"groups: [{{name: g2, rules: [{{alert: Never, expr: up == 0, for: {'9' * 400}}}]}}]\n"
+    run = subprocess.run(
+        [sys.executable, "-c", "from triggers.cli import main; raise SystemExit(main())", "audit", "--bundle", str(world.write(tmp_path)), "--format", "json"],
+        capture_output=True, text=True, timeout=120, check=False, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert (run.stderr, run.returncode) == ("", 1)
+    report = json.loads(run.stdout)
+    blind = [f["subject"]["rule"] for f in report["findings"] if f["code"] == "telemetry-gap/alert-blind"]
+    assert blind == ["Blind"]
