@@ -39,6 +39,9 @@ DUE, COMPLETED, DRAFTED = "dev.telltale.audit.due", "dev.telltale.audit.complete
 PING = "dev.knative.sources.ping"
 OBJECTS = "dev.knative.apiserver."
 
+#: Phases that may come with time alone, without a change that an event could tell.
+_BY_TIME = frozenset({"stalled", "failed", "not-ready"})
+
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
@@ -128,19 +131,18 @@ class Parts:
             await self.take([schedule.scheduled(now, timedelta(seconds=self.settings.schedule))])
 
     async def _sweep(self) -> None:
-        """List and compare. What had long happened and no event had told is a gap of the watch, and reports say so."""
+        """List and compare. A transition that no event had told is a gap of the watch, and reports say that there may be more."""
         if self.objects is None:
             return
-        from triggers.looking import OVERLAP, Gap
+        from triggers.looking import Gap
         from triggers.sweep import sweep
 
         now = self.clock()
         async with _looking():
             found = await sweep(self.objects, self.take, self.store.episodes, self.options)
-        # what is younger may be told by an event that is still under way
-        missed = [s for s in found.signals if s.audit and s.at < now - OVERLAP]
+        missed = [s for s in found.signals if s.audit and s.trigger.phase not in _BY_TIME]
         if missed and found.since is not None:
-            what = f"{len(missed)} change{'s' if len(missed) > 1 else ''} that no event had told, the first of {missed[0].scope}"
+            what = f"{len(missed)} that no event had told, the first of {missed[0].scope}"
             await self.gap(Gap("", found.since, now, f"a sweep found {what}"))
 
     async def audit_event(self, event: Event) -> tuple[Mapping[str, str], bytes] | None:
