@@ -136,3 +136,14 @@ def test_each_service_runs_as_its_role_and_roles_without_rights_carry_no_token()
         assert services[role]["spec"]["template"]["spec"]["serviceAccountName"] == f"telltale-{role if rights else 'quiet'}"
     accounts = {d["metadata"]["name"]: d for d in yaml.safe_load_all((BASE / "rbac.yaml").read_text()) if d["kind"] == "ServiceAccount"}
     assert accounts["telltale-quiet"]["automountServiceAccountToken"] is False
+
+
+def test_the_handbook_says_what_each_account_may() -> None:
+    rights = {"source": SOURCE, "intake": ROLES["intake"], "audit": ROLES["audit"]}
+    handbook = (ROOT / "docs/knative.md").read_text()
+    for account, granted_kinds in rights.items():
+        by_verbs: dict[str, list[str]] = {}
+        for (_, plural), verbs in resources(granted_kinds).items():
+            by_verbs.setdefault(", ".join(sorted(verbs)), []).append(plural)
+        told = "<br>".join(f"{verbs}: {', '.join(sorted(plurals))}" for verbs, plurals in sorted(by_verbs.items()))
+        assert f"| `telltale-{account}` | {told} |" in handbook
