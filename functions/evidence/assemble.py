@@ -21,6 +21,8 @@ from functions.contract.telemetry import (
 from functions.evidence.questions import METRIC, PART, parts_of
 from functions.evidence.schema import key_of
 
+#: Labels of a reading that its device does not have.
+_OWN = frozenset({"__name__", METRIC, PART})
 #: How many values of a label are kept; the first in order, so that two instants stay comparable.
 VALUES_KEPT = 1000
 #: A metric with more series than this is not read for the values of a label where another one has it.
@@ -91,24 +93,20 @@ def with_settings(held: Iterable[Target], now: Iterable[Target]) -> tuple[Target
 
 def readings(rows: Iterable[Row], devices: Iterable[DeviceSeries], concepts: Mapping[str, str]) -> tuple[DeviceReading, ...]:
     """Values by device series. `concepts`: metric name -> concept."""
-    sources = {_identity(d.job, d.instance, d.labels): d for d in devices}
+    sources = {_identity({**d.labels, "job": d.job, "instance": d.instance}): d for d in devices}
     parts = parts_of(rows)
-    copies = {(row.labels.get("__name__", ""), _row_identity(row)): int(row.value) for row in parts.get("copies", [])}
+    copies = {(row.labels.get("__name__", ""), _identity(row.labels)): int(row.value) for row in parts.get("copies", [])}
     out = []
     for row in parts.get("value", []):
-        name, identity = row.labels.get("__name__", ""), _row_identity(row)
+        name, identity = row.labels.get("__name__", ""), _identity(row.labels)
         if (source := sources.get(identity)) and name in concepts:
             out.append(DeviceReading(concepts[name], name, row.value, copies.get((name, identity), 1), source))
     return tuple(out)
 
 
-def _row_identity(row: Row) -> frozenset[tuple[str, str]]:
-    return _identity(row.labels.get("job", ""), row.labels.get("instance", ""), row.labels)
-
-
-def _identity(job: str, instance: str, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    kept = {k: v for k, v in labels.items() if v and not k.startswith("__")}
-    return frozenset({**kept, "job": job, "instance": instance}.items())
+def _identity(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """The labels that a device and its readings share."""
+    return frozenset(item for item in labels.items() if item[1] and item[0] not in _OWN)
 
 
 def extremes(rows: Iterable[Row], nodes: Mapping[tuple[str, str], str]) -> tuple[Extreme, ...]:

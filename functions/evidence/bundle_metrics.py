@@ -256,8 +256,7 @@ class BundleMetrics:
         window = self.window(at)
         if isinstance(window, Missing):
             return window
-        seen = window.store.visible(at.timestamp(), float(question.over[1]) if question.over else None, question.concerns)
-        rows = question.answer(({**series.labels, "__name__": name}, samples) for name, series, samples in seen)
+        rows = tuple(row for asked in question.by_reach() for row in _answer(window.store, asked, at))
         lost = tuple(Missing(Why.MALFORMED, str(problem), window.source) for problem in window.reading.unread)
         return Known(rows, at, f"{window.source}: {question.shown}", lost=lost)
 
@@ -309,3 +308,8 @@ class BundleMetrics:
         if not window.bodies:
             return Missing(Why.NOT_CONFIGURED, f"{window.source} is a stored view: raw bodies are not in it", window.source)
         return Known(window.bodies, at, window.source)
+
+
+def _answer(store: Store, question: Question, at: datetime) -> tuple[Row, ...]:
+    seen = store.visible(at.timestamp(), float(question.over[1]) if question.over else None, question.concerns)
+    return question.answer(({**series.labels, "__name__": name}, samples) for name, series, samples in seen)

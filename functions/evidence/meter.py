@@ -1,4 +1,4 @@
-"""What a gathering costs the servers it asks. A source adds to the meter of the gathering that it answers."""
+"""What a gathering costs the servers it asks, and how much more it may. A source adds to the meter of its gathering."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+
+#: Requests that an audit sends to one metrics server at most, whatever the size of the fleet: those that are planned,
+#: and those that are sent again or in smaller pieces.
+REQUESTS = 25
+#: Of these, what is left for the second kind.
+SPARE = 2
 
 
 @dataclass(slots=True)
@@ -15,6 +21,7 @@ class Meter:
     queries: int = 0
     bytes: int = 0
     seconds: float = 0.0
+    spare: int = SPARE
 
     def add(self, size: int, seconds: float) -> None:
         self.queries += 1
@@ -29,9 +36,9 @@ _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
 @contextmanager
-def metered() -> Iterator[Meter]:
+def metered(spare: int = SPARE) -> Iterator[Meter]:
     """Everything asked inside, in tasks started inside as well, is counted on one meter."""
-    meter = Meter()
+    meter = Meter(spare=spare)
     token = _METER.set(meter)
     try:
         yield meter
@@ -43,3 +50,14 @@ def count(size: int, seconds: float) -> None:
     """Count one request on the meter that is running, if any."""
     if meter := _METER.get():
         meter.add(size, seconds)
+
+
+def spare(requests: int = 1) -> bool:
+    """Take so many requests that were not planned from what is left of them; False where too few are."""
+    meter = _METER.get()
+    if meter is None:
+        return True
+    if meter.spare < requests:
+        return False
+    meter.spare -= requests
+    return True

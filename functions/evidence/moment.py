@@ -9,12 +9,14 @@ from datetime import datetime
 
 from functions.contract.facts import Fact, Known, Missing, Why
 from functions.contract.rules import Matcher
-from functions.contract.telemetry import LabelValues, MetricSchema, Row, Target
+from functions.contract.telemetry import MetricSchema, Row, Target
 from functions.evidence import assemble, plan, presence, schema
-from functions.evidence.questions import LABEL, Question, parts_of
+from functions.evidence.presence import Expected, Key
+from functions.evidence.questions import LABEL, PART, Question, parts_of
 from functions.evidence.request import carried, value_of
 from functions.evidence.schema import Figures
 from functions.evidence.sources import Metadata, MetricSource
+from functions.evidence.together import Rows, together
 
 Where = tuple[Matcher, ...]
 NOTHING = "no job has device or serving metrics"
@@ -37,6 +39,9 @@ class Moment:
         self.at = at
         self._source = source
         self.where: Where | None = ()
+        self._names: asyncio.Task[Fact[tuple[Row, ...]]] | None = None
+        self._later: Moment | None = None
+        self._back = 0.0
 
     async def ask(self, question: Question) -> Fact[tuple[Row, ...]]:
         """The answer to one question, or why there is none."""
@@ -46,18 +51,44 @@ class Moment:
         """The answer to a question about what matters; nothing is asked where nothing matters."""
         return Known((), self.at, NOTHING) if self.where is None else await self.ask(question(self.where))
 
-    async def relevant(self, devices: Matcher, known: Iterable[str], *, everything: bool) -> Fact[Relevant]:
-        """Which jobs have device metrics or known signals, and which targets are broken.
+    async def label_names(self) -> Fact[tuple[Row, ...]]:
+        """The label names of what matters, asked once; those of an earlier moment too, where it shares them."""
+        if self._later:
+            return await self._later.label_names()
+        if self._names is None:
+            self._names = asyncio.ensure_future(self.rows(lambda where: plan.label_names(where, self._back)))
+        return await self._names
+
+    def share_label_names(self, later: Moment) -> None:
+        """Take them from one question about both moments: names that only one has are known to be on nothing at the other."""
+        self._later = later
+        later._back = (later.at - self.at).total_seconds()
+
+    async def present(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """Those of the labels that some series may carry: grouping by many that none has is dear, and changes nothing."""
+        names = await self.label_names()
+        if isinstance(names, Missing):
+            return tuple(labels)
+        held = {"job", "instance", *(row.labels[LABEL] for row in names.value)}
+        return tuple(label for label in labels if label in held)
+
+    async def relevant(
+        self, devices: Matcher, known: Iterable[str], *, everything: bool, beside: Sequence[Question] = ()
+    ) -> tuple[Fact[Relevant], list[Rows]]:
+        """Which jobs have device metrics or known signals, and which targets are broken; and answers to what is asked beside.
 
         Where everything matters anyhow, only whether there is anything at all.
         """
-        answer = await self.ask(plan.anything() if everything else plan.relevance(devices, known))
+        look = plan.anything() if everything else plan.relevance(devices, known)
+        answer, *others = await together(self.ask, [look, *beside])
         if isinstance(answer, Missing):
-            return answer
+            return answer, others
         parts = parts_of(answer.value)
         jobs = {row.labels.get("job", "") for part in ("devices", "signals") for row in parts.get(part, [])}
-        broken = tuple(row.labels for part in ("down", "empty") for row in parts.get(part, []))
-        return carried(answer, Relevant(bool(parts), frozenset(jobs), broken))
+        broken = tuple(
+            {name: text for name, text in row.labels.items() if name != PART} for part in ("down", "empty") for row in parts.get(part, [])
+        )
+        return carried(answer, Relevant(bool(parts), frozenset(jobs), broken)), others
 
     async def targets(self, listed: Fact[tuple[Target, ...]]) -> Fact[tuple[Target, ...]]:
         """Targets as listed by the server and as told by what it stored. A server need not be able to list them."""
@@ -75,55 +106,40 @@ class Moment:
         """Names, figures and labels of every metric of the jobs that matter."""
         if self.where is None:
             return Known((), self.at, NOTHING)
-        measured, names, samples = await asyncio.gather(
-            self._figures(self.where), self.ask(plan.label_names(self.where)), self.ask(plan.samples(self.where))
+        stats, names, samples = await asyncio.gather(
+            self.ask(plan.figures(self.where)), self.label_names(), self.ask(plan.samples(self.where))
         )
-        for answer in (measured, names, samples):
+        for answer in (stats, names, samples):
             if isinstance(answer, Missing):
                 return answer
-        assert isinstance(measured, Known)
-        labels = await self._labels(self.where, value_of(names), value_of(samples), measured.value)
-        if isinstance(labels, Missing):
-            return labels
+        assert isinstance(stats, Known)
+        labels = presence.expected(value_of(samples), [row.labels[LABEL] for row in value_of(names)])
+        completed = await self._completed(schema.figures(stats.value), labels)
+        if isinstance(completed, Missing):
+            return completed
+        figures, counted = completed.value
         described = metadata.value if isinstance(metadata, Known) else {}
         untyped = (f"types and HELP are not known: {metadata.detail}",) if isinstance(metadata, Missing) else ()
-        value = schema.schema(measured.value, labels.value, described, recorded)
-        return Known(value, self.at, measured.source, (*measured.warnings, *labels.warnings, *untyped), measured.lost)
+        value = schema.schema(figures, counted, described, recorded)
+        return Known(value, self.at, stats.source, (*stats.warnings, *completed.warnings, *untyped), (*stats.lost, *completed.lost))
 
-    async def _figures(self, where: Where) -> Fact[Figures]:
-        stats = await self.ask(plan.figures(where))
-        if isinstance(stats, Missing):
-            return stats
-        found = schema.figures(stats.value)
-        if odd := schema.not_finite(found):
-            finite = await self.ask(plan.finite_figures(where, odd))
-            if isinstance(finite, Missing):
-                return finite
-            found = schema.with_finite(found, odd, finite.value)
-        return carried(stats, found)
-
-    async def _labels(
-        self, where: Where, names: Sequence[Row], samples: Sequence[Row], measured: Figures
-    ) -> Fact[dict[tuple[str, str], dict[str, int]]]:
-        """How many series of each metric carry each label."""
-        labels = presence.expected(samples, [row.labels[LABEL] for row in names])
-        answers = await asyncio.gather(*(self.ask(question) for question in presence.questions(where, labels)))
+    async def _completed(self, measured: Figures, labels: Sequence[Expected]) -> Fact[tuple[Figures, Mapping[Key, Mapping[str, int]]]]:
+        """What the first figures leave open: how many series carry each label, and the range of metrics with odd values."""
+        assert self.where is not None
+        odd = schema.not_finite(measured)
+        asked = [presence.question(self.where, labels), *([plan.finite_figures(self.where, odd)] if odd else [])]
+        answers = await together(self.ask, [question for question in asked if question.parts])
         lost = next((answer for answer in answers if isinstance(answer, Missing)), None)
         if lost:
             return lost
         known = [answer for answer in answers if isinstance(answer, Known)]
+        exceptions = known[0].value if asked[0].parts else ()
+        if odd:
+            measured = schema.with_finite(measured, odd, known[-1].value)
         counts = {key: int(figure["series"]) for key, figure in measured.items()}
-        counted = presence.counted(labels, (row for answer in known for row in answer.value), counts)
-        return Known(counted, self.at, "labels", tuple(w for answer in known for w in answer.warnings))
-
-    async def label_values(self, metrics: Mapping[tuple[str, str], str]) -> Fact[tuple[LabelValues, ...]]:
-        """The values of labels, each read from one metric."""
-        if not metrics:
-            return Known((), self.at, "no label changed, and no selector is empty")
-        answer = await self.ask(plan.label_values(self.narrowed(), metrics))
-        if isinstance(answer, Missing):
-            return answer
-        return carried(answer, assemble.label_values(answer.value, metrics))
+        warnings = tuple(dict.fromkeys(w for answer in known for w in answer.warnings))
+        lost_parts = tuple(dict.fromkeys(part for answer in known for part in answer.lost))
+        return Known((measured, presence.counted(labels, exceptions, counts)), self.at, "labels", warnings, lost_parts)
 
     def narrowed(self) -> Sequence[Matcher]:
         """The selection without the job matcher, for questions that name their jobs themselves."""

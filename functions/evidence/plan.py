@@ -5,6 +5,7 @@ Pure: what to ask, given what is known so far. `gather.py` asks in stages, `asse
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from functions.contract.rules import Matcher
@@ -39,7 +40,8 @@ def relevance(devices: Matcher, known: Iterable[str]) -> Question:
         [
             Question("stored", "count", (), (Matcher("__name__", "=", "up"),)),
             Question("devices", "group", ("job",), (devices,)),
-            Question("signals", "group", ("job",), (one_of("__name__", known),)),
+            # what the part above has looked at is left out
+            Question("signals", "group", ("job",), (one_of("__name__", known), Matcher("__name__", "!~", devices.value))),
             Question("down", "", (), (Matcher("__name__", "=", "up"),), keep=("==", 0)),
             Question("empty", "", (), (Matcher("__name__", "=", "scrape_samples_scraped"),), keep=("==", 0)),
         ],
@@ -56,9 +58,9 @@ def target_series(where: Sequence[Matcher]) -> Question:
     return Question("targets", "", (), (one_of("__name__", TARGET_SERIES), *where))
 
 
-def label_names(where: Sequence[Matcher]) -> Question:
-    """Every label name of the selected series (a server may list a few that are gone)."""
-    return Question("labels", "labels", (), tuple(where))
+def label_names(where: Sequence[Matcher], back: float = 0) -> Question:
+    """Every label name of the selected series in so many seconds (a server may list a few that are gone)."""
+    return Question("labels", "labels", (), tuple(where), over=("last_over_time", math.ceil(back)) if back else None)
 
 
 def stored(where: Sequence[Matcher]) -> tuple[Matcher, ...]:

@@ -17,8 +17,6 @@ from functions.evidence.plan import stored
 from functions.evidence.questions import Question, one_of, parts_of
 
 Key = tuple[str, str]
-#: Label names asked about in one question.
-BATCH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +65,9 @@ def expected(samples: Iterable[Row], labels: Iterable[str]) -> list[Expected]:
     return out
 
 
-def questions(where: Sequence[Matcher], labels: Sequence[Expected]) -> list[Question]:
-    """Few questions for all labels."""
-    batches = [labels[i : i + BATCH] for i in range(0, len(labels), BATCH)]
-    return [Question.union("presence", parts) for batch in batches if (parts := [q for e in batch for q in e.questions(where)])]
+def question(where: Sequence[Matcher], labels: Sequence[Expected]) -> Question:
+    """One question for all labels; without parts where there is nothing to ask."""
+    return Question.union("presence", [q for label in labels for q in label.questions(where)])
 
 
 def counted(labels: Iterable[Expected], rows: Iterable[Row], series: Mapping[Key, int]) -> dict[Key, dict[str, int]]:

@@ -19,16 +19,16 @@ import requests
 from prometheus_api_client import PrometheusApiClientException, PrometheusConnect
 
 from functions.contract.facts import Fact, Known, Missing, Why
-from functions.contract.rules import Matcher, Rule, Selector, SelectorCount
+from functions.contract.rules import Rule, Selector, SelectorCount
 from functions.contract.telemetry import Body, Row, Target
 from functions.evidence import bundle_targets, meter
 from functions.evidence import prometheus_answers as answers
+from functions.evidence import prometheus_counting as counting
 from functions.evidence import prometheus_http as wire
 from functions.evidence import rules as rule_reader
 from functions.evidence.objects import items
 from functions.evidence.prometheus_http import PrometheusError
-from functions.evidence.questions import PART, Question, quoted
-from functions.evidence.questions import selector as rendered
+from functions.evidence.questions import Question
 from functions.evidence.request import carried
 from functions.evidence.sources import Metadata
 
@@ -39,10 +39,6 @@ Send = Callable[[PrometheusConnect], object]
 NOW_SECONDS = 300
 #: How long the scrape configuration is taken as unchanged.
 CONFIG_SECONDS = 600
-#: Selectors counted in one query, at least; more of them make the queries longer, not more than two.
-SELECTOR_BATCH = 250
-#: Further queries that may be spent on finding the selectors that a server refuses.
-BISECTIONS = 24
 _SECONDS_AGAIN = 1.0
 
 
@@ -58,6 +54,8 @@ class Access:
     concurrency: int = 4
     #: sent with every request, a tenant (X-Scope-OrgID) for instance
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: bytes that one answer may have; a longer one is not read to its end
+    longest: int = 256 << 20
 
 
 class PrometheusSource:
@@ -67,7 +65,7 @@ class PrometheusSource:
         self._address = wire.Address.of(url, access.token, tuple(access.headers.values()))
         self._access = access
         self._now = now
-        self._session = wire.WireSession(self._address, ca=access.ca, pool=access.concurrency)
+        self._session = wire.WireSession(self._address, ca=access.ca, pool=access.concurrency, most=access.longest)
         self._client = PrometheusConnect(
             url=self._address.url,
             session=self._session,
@@ -114,7 +112,7 @@ class PrometheusSource:
         asked = f"/api/v1/labels match {question.selector}"
         params = {
             "match[]": question.selector,
-            "start": repr(at.timestamp() - NOW_SECONDS),
+            "start": repr(at.timestamp() - NOW_SECONDS - (question.over[1] if question.over else 0)),
             "end": repr(at.timestamp()),
             "partial_response": "false",
         }
@@ -130,39 +128,44 @@ class PrometheusSource:
         A selector that the server refuses is left out of the answer, with a warning; whoever needs it has no count.
         """
         wanted = tuple(dict.fromkeys(selectors))
-        size = max(SELECTOR_BATCH, -(-len(wanted) // 2))
-        tally = _Tally()
+        tally = counting.Tally()
         try:
-            for start in range(0, len(wanted), size):
-                await self._count(wanted[start : start + size], at, tally)
+            await self._count([selector for selector in wanted if tally.can_be_asked(selector)], at, tally)
         except PrometheusError as error:
             return wire.missing(error, self._address, "counts of selectors")
         if wanted and not tally.counts:
-            return Missing(Why.UNSUPPORTED, self._address.redact(f"{self.name}: {tally.warnings[0]}"), "counts of selectors")
+            return Missing(tally.why, self._address.redact(f"{self.name}: {tally.warnings[0]}"), "counts of selectors")
         source = f"{self.name}: count by (job) (selector)"
         return Known(tuple(tally.counts[s] for s in wanted if s in tally.counts), at, source, tuple(tally.warnings))
 
-    async def _count(self, batch: Sequence[Selector], at: datetime, tally: _Tally) -> None:
-        """Count a batch, halving it where the server refuses it. Raises PrometheusError where that can't help."""
+    async def _count(self, batch: Sequence[Selector], at: datetime, tally: counting.Tally) -> None:
+        """Count a batch in one query; where the server refuses it, without what it names, else in halves.
+
+        Raises PrometheusError where that can't help.
+        """
+        if not batch:
+            return
         params = {"time": repr(at.timestamp()), **self._limits()}
-        expr = " or ".join(_counting(selector, number) for number, selector in enumerate(batch))
         try:
-            body = await self._request(lambda client: client.custom_query(expr, params=params))
+            body = await self._request(lambda client: client.custom_query(counting.promql(batch), params=params))
         except PrometheusError as error:
             if not error.query:
                 raise
-            tally.bisections += 1
-            if len(batch) == 1 or tally.bisections > BISECTIONS or (error.why is Why.TIMED_OUT and len(batch) < SELECTOR_BATCH // 4):
-                tally.warnings += [f"not counted: {selector} ({error.detail})" for selector in batch]
+            bad = counting.refused_one(batch, error.detail)
+            smaller = [[bad], [s for s in batch if s != bad]] if bad else [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+            if len(batch) == 1 or bad:
+                tally.leave_out([bad] if bad else batch, error)
+            if len(batch) == 1:
                 return
-            half = len(batch) // 2
-            await self._count(batch[:half], at, tally)
-            await self._count(batch[half:], at, tally)
+            rest = smaller[1:] if bad else smaller
+            if not tally.again(len(rest)):
+                for left in rest:
+                    tally.leave_out(left, error)
+                return
+            for left in rest:
+                await self._count(left, at, tally)
             return
-        jobs: dict[int, dict[str, int]] = {}
-        for row in answers.rows(body):
-            jobs.setdefault(int(row.labels[PART]), {})[row.labels.get("job", "")] = int(row.value)
-        tally.counts |= {selector: SelectorCount(selector, jobs.get(number, {})) for number, selector in enumerate(batch)}
+        tally.add(batch, answers.rows(body))
 
     # ------------------------------------------------------------------------------------- what it knows of now
 
@@ -249,7 +252,7 @@ class PrometheusSource:
         try:
             return await self._once(send)
         except PrometheusError as error:
-            if not error.again:
+            if not error.again or not meter.spare():
                 raise
         await asyncio.sleep(_SECONDS_AGAIN)
         return await self._once(send)
@@ -265,34 +268,20 @@ class PrometheusSource:
 
     def _send(self, send: Send) -> tuple[Mapping[str, Any], int, PrometheusError | None]:
         """One request, in a thread of its own. The client's own reading of the answer is passed over for the whole of it."""
+        failure = PrometheusError(Why.UNREACHABLE, "no answer")
         try:
             send(self._client)
         except requests.RequestException as error:
-            if self._session.answer is None:
-                return {}, 0, wire.unreached(error)
+            failure = wire.unreached(error)
         except (PrometheusApiClientException, KeyError, TypeError, AttributeError):
             pass  # it wants another shape than was answered; `checked` says what is wrong
-        answer = self._session.answer
+        answer = self._session.taken()
         if answer is None:
-            return {}, 0, PrometheusError(Why.UNREACHABLE, "no answer")
+            return {}, 0, failure
         try:
             body = wire.checked(answer)
             if why := wire.partial(body):
                 raise PrometheusError(Why.TRUNCATED, f"a partial answer: {why}")
         except PrometheusError as error:
-            return {}, len(answer.content), error
-        return body, len(answer.content), None
-
-
-class _Tally:
-    """What the counting of selectors has come to."""
-
-    def __init__(self) -> None:
-        self.counts: dict[Selector, SelectorCount] = {}
-        self.warnings: list[str] = []
-        self.bisections = 0
-
-
-def _counting(selector: Selector, number: int) -> str:
-    name = [Matcher("__name__", "=", selector.name)] if selector.name else []
-    return f'label_replace(count by (job) ({rendered([*name, *selector.matchers])}),"{PART}",{quoted(str(number))},"","")'
+            return {}, answer.size, error
+        return body, answer.size, None

@@ -22,6 +22,7 @@ from requests.auth import AuthBase, HTTPBasicAuth
 from urllib3.util.retry import Retry
 
 from functions.contract.facts import Missing, Why
+from functions.evidence.prometheus_decoding import decoded
 
 _CONNECT_SECONDS = 5.0
 #: A shorter header value is a tenant's name rather than a credential, and may be part of any text.
@@ -94,12 +95,28 @@ class Answer(requests.Response):
     """A response whose body is decoded once, and faster than by default."""
 
     _decoded: Any = None
+    #: bytes of the body, decompressed
+    size: int = 0
+    #: the body was longer than may be, and not read to its end
+    cut: bool = False
+
+    def receive(self, most: int) -> None:
+        """Read the body, up to so many bytes. Raises requests.RequestException."""
+        parts: list[bytes] = []
+        for part in self.iter_content(1 << 16):
+            parts.append(part)
+            self.size += len(part)
+            if self.size > most:
+                self.cut = True
+                self.close()
+                break
+        self._content = b"".join(parts)
 
     def json(self, **_options: Any) -> Any:
         """The decoded body. Raises requests' JSONDecodeError, as its parent does."""
         if self._decoded is None:
             try:
-                self._decoded = orjson.loads(self.content)
+                self._decoded = decoded(self.content)
             except orjson.JSONDecodeError as error:
                 raise requests.exceptions.JSONDecodeError(error.msg, error.doc, error.pos) from None
         return self._decoded
@@ -116,12 +133,13 @@ class _Adapter(HTTPAdapter):
 class WireSession(requests.Session):
     """A session that remembers, for each thread, what the last request was answered."""
 
-    def __init__(self, address: Address, *, ca: Path | None, pool: int) -> None:
+    def __init__(self, address: Address, *, ca: Path | None, pool: int, most: int) -> None:
         super().__init__()
         self.verify = str(ca) if ca else True
         self.headers["User-Agent"] = "telltale"
         self._address = address
         self._pool = pool
+        self._most = most
         self._local = threading.local()
 
     def settle(self) -> None:
@@ -149,15 +167,18 @@ class WireSession(requests.Session):
         if str(method).upper() == "POST" and options.get("params"):
             options["data"] = options.pop("params")
         options["allow_redirects"] = False
+        options["stream"] = True  # so that a body without end is not read without end
         self._local.answer = None
         answer = super().request(method, url, *args, **options)
+        assert isinstance(answer, Answer)
+        answer.receive(self._most)
         self._local.answer = answer
         return answer
 
-    @property
-    def answer(self) -> requests.Response | None:
-        """What this thread's last request was answered; None where it was not."""
-        held: requests.Response | None = getattr(self._local, "answer", None)
+    def taken(self) -> Answer | None:
+        """What this thread's last request was answered, once: it can be long. None where it was not."""
+        held: Answer | None = getattr(self._local, "answer", None)
+        self._local.answer = None
         return held
 
 
@@ -166,9 +187,11 @@ def timeouts(seconds: float) -> tuple[float, float]:
     return (_CONNECT_SECONDS, seconds + 5)
 
 
-def checked(answer: requests.Response, *, api: bool = True) -> Mapping[str, Any]:
+def checked(answer: Answer, *, api: bool = True) -> Mapping[str, Any]:
     """The decoded envelope of a good answer. Raises PrometheusError for any other."""
     status = answer.status_code
+    if answer.cut:
+        raise PrometheusError(Why.TRUNCATED, f"the answer is longer than {answer.size >> 20} MiB", query=True)
     body = _envelope(answer)
     message = str(body.get("error") or "") if body else ""
     if status != 200:

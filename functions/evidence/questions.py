@@ -51,7 +51,7 @@ class Question:
     asks for each metric by itself and keeps its name in the label `METRIC`; `alive` leaves out series that ended
     within the range. `within` aggregates by further labels first: op "count" by (job) within (instance) is how many
     instances each job has. `after` filters the aggregated result ("> 1"). `parts` make a union: every row carries the
-    id of its part in the label `PART`; the parts must agree in `over`. The op "topk" keeps one series of each group,
+    id of its part in the label `PART`. The op "topk" keeps one series of each group,
     the one with the largest value, with all its labels. The op "labels" asks which label names the selected series
     have: a server has an endpoint for it.
     """
@@ -76,6 +76,13 @@ class Question:
         longest = max((part.over for part in parts if part.over), key=lambda over: over[1], default=None)
         return cls(id, parts=tuple(parts), over=longest)
 
+    def by_reach(self) -> list[Question]:
+        """The question as few that each look back equally far, for who has to cut the samples."""
+        reaches: dict[float | None, list[Question]] = {}
+        for part in self.parts:
+            reaches.setdefault(part.over[1] if part.over else None, []).append(part)
+        return [Question.union(self.id, parts) for parts in reaches.values()] or [self]
+
     @property
     def selector(self) -> str:
         """What it selects, before anything is aggregated."""
@@ -94,10 +101,10 @@ class Question:
     def promql(self) -> str:
         """The question as a PromQL expression."""
         if self.parts:
-            return " or ".join(_tag(part.promql(), PART, part.id) for part in self.parts)
+            return either([_tag(part.promql(), PART, part.id) for part in self.parts])
         if self.names:
             named = (_tag(self._inner((Matcher("__name__", "=", name), *self.where)), METRIC, name) for name in self.names)
-            inner = " or ".join(named)
+            inner = either(list(named))
         else:
             inner = self._inner(self.where)
         if self.within:
@@ -218,12 +225,19 @@ def _largest(found: Iterable[tuple[Mapping[str, str], float]], by: Sequence[str]
 
 
 def parts_of(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The rows of a union by part, without the label that says so."""
+    """The rows of a union by part. They keep the label that says so: there can be many, and none needs it gone."""
     parts: dict[str, list[Row]] = {}
     for row in rows:
-        labels = dict(row.labels)
-        parts.setdefault(labels.pop(PART, ""), []).append(Row(labels, row.value))
+        parts.setdefault(row.labels.get(PART, ""), []).append(row)
     return parts
+
+
+def either(expressions: Sequence[str]) -> str:
+    """Their union, as a balanced tree: a server compares the whole left side of each `or` with its right side."""
+    if len(expressions) < 3:
+        return " or ".join(expressions)
+    half = len(expressions) // 2
+    return f"({either(expressions[:half])}) or ({either(expressions[half:])})"
 
 
 def selector(where: Sequence[Matcher]) -> str:

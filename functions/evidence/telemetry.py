@@ -20,9 +20,10 @@ from functions.evidence.changes import Changes
 from functions.evidence.devices import resolve
 from functions.evidence.kept import Kept
 from functions.evidence.moment import Moment, Relevant
-from functions.evidence.questions import one_of
+from functions.evidence.questions import Question, one_of
 from functions.evidence.request import Found, Request, carried, put, value_of
 from functions.evidence.sources import MetricSource
+from functions.evidence.together import Rows
 
 ONLY_NOW = Missing(Why.UNSUPPORTED, "a server knows its targets, types and HELP texts only as they are now")
 
@@ -68,11 +69,14 @@ class Telemetry:
 
     async def _select(self, found: Found) -> Missing | None:
         """Fix the jobs and targets that the questions are about. What it returns is why there can be no answer at all."""
-        now, before, listed, listed_before = await asyncio.gather(
-            self._look(self._now), self._look(self._before), self._listed(self._now), self._listed(self._before)
+        beside = [plan.pipeline()] if self._request.wants("pipeline") else []
+        (now, health), (before, _), listed, listed_before = await asyncio.gather(
+            self._look(self._now, beside), self._look(self._before), self._listed(self._now), self._listed(self._before)
         )
         if isinstance(now, Missing):
             return now
+        for answer in health:
+            found["pipeline"] = answer if isinstance(answer, Missing) else carried(answer, assemble.pipeline(answer.value))
         if isinstance(before, Missing):
             found |= dict.fromkeys(_BASELINE, before)
             self._before = None
@@ -83,6 +87,8 @@ class Telemetry:
         self._now.where = where
         if self._before:
             self._before.where = where
+            if self._request.jobs is None:  # a server is asked about a span of time, a recording has two instants
+                self._before.share_label_names(self._now)
         found["targets"], found["targets_before"] = await asyncio.gather(
             self._targets(self._now, listed, jobs), self._targets(self._before, listed_before, jobs)
         )
@@ -96,17 +102,21 @@ class Telemetry:
             found |= self._kept.facts(self._request.scope, instances)
         return None
 
-    async def _look(self, moment: Moment | None) -> Fact[Relevant]:
+    async def _look(self, moment: Moment | None, beside: Sequence[Question] = ()) -> tuple[Fact[Relevant], list[Rows]]:
+        """What an instant shows at first sight, and the answers to other questions about it."""
         if moment is None:
-            return NO_BASELINE
-        answer = await moment.relevant(self._names.devices, self._names.signals, everything=self._request.jobs is not None)
+            return NO_BASELINE, []
+        everything = self._request.jobs is not None
+        answer, others = await moment.relevant(self._names.devices, self._names.signals, everything=everything, beside=beside)
         if isinstance(answer, Known) and not answer.value.stored:
-            if moment is self._now and self._request.jobs is None:
+            if moment is self._now and not everything:
                 # a server that has just started will have some soon, so this is worth asking again
-                return Missing(Why.UNREACHABLE, "the server holds no series at all (just started? wrong address or tenant?)", answer.source)
-            if moment is not self._now:
-                return Missing(Why.NO_BASELINE, f"nothing is stored of {moment.at:%Y-%m-%d %H:%M:%S} UTC", answer.source)
-        return answer
+                answer = Missing(
+                    Why.UNREACHABLE, "the server holds no series at all (just started? wrong address or tenant?)", answer.source
+                )
+            elif moment is not self._now:
+                answer = Missing(Why.NO_BASELINE, f"nothing is stored of {moment.at:%Y-%m-%d %H:%M:%S} UTC", answer.source)
+        return answer, others
 
     async def _listed(self, moment: Moment | None) -> Fact[tuple[Target, ...]]:
         if moment is None:
@@ -164,7 +174,6 @@ class Telemetry:
             put(found, "schema", self._schema(self._now, described)),
             put(found, "schema_before", self._schema(self._before, described_before)),
             self._devices(found),
-            put(found, "pipeline", self._pipeline()),
             put(found, "selectors", self._selectors(self._now)),
             put(found, "selectors_before", self._selectors(self._before)),
             put(found, "bodies", self._source.bodies(request.windows.current) if request.wants("bodies") else None),
@@ -201,12 +210,13 @@ class Telemetry:
     async def _device_rows(self, moment: Moment | None) -> Fact[Any]:
         if moment is None:
             return NO_BASELINE
-        return await moment.rows(lambda where: plan.devices((*where, *self._names.one_device), self._names.devices, self._names.by))
+        by = await moment.present(self._names.by)
+        return await moment.rows(lambda where: plan.devices((*where, *self._names.one_device), self._names.devices, by))
 
     async def _reading_rows(self, wanted: bool) -> Fact[Any]:
         if not wanted:
             return NOT_ASKED
-        names, by = self._names.read, self._names.by
+        names, by = self._names.read, await self._now.present(self._names.by)
         return await self._now.rows(lambda where: plan.readings((*where, *self._names.one_device), names, by))
 
     def _resolved(self, rows: Fact[Any], targets: Fact[Any], pods: Fact[tuple[Pod, ...]]) -> Fact[tuple[DeviceSeries, ...]]:
@@ -215,12 +225,6 @@ class Telemetry:
         request = self._request
         held = resolve(rows.value, value_of(targets), value_of(request.nodes), value_of(pods), request.knowledge, request.policy)
         return carried(rows, held)
-
-    async def _pipeline(self) -> Fact[Any] | None:
-        if not self._request.wants("pipeline"):
-            return None
-        answer = await self._now.ask(plan.pipeline())
-        return answer if isinstance(answer, Missing) else carried(answer, assemble.pipeline(answer.value))
 
     async def _selectors(self, moment: Moment | None) -> Fact[tuple[SelectorCount, ...]] | None:
         if moment is None or not self._request.wants("selectors", "selectors_before", "label_values"):

@@ -42,7 +42,10 @@ class MemoryMetrics:
         return Missing(Why.TIMED_OUT, f"{name} timed out", name) if self.fails(name) else None
 
     async def ask(self, question: Question, at: datetime) -> Fact[tuple[Row, ...]]:
-        return self._refused(question.id, at) or Known(question.answer(self._series(at)), at, question.shown)
+        series = self._series(at)
+        if question.op == "labels":  # a server tells the label names of a span of time
+            series = [s for held in self.moments.values() for s in held]
+        return self._refused(question.id, at) or Known(question.answer(series), at, question.shown)
 
     async def count_selectors(self, selectors: Sequence[Selector], at: datetime) -> Fact[tuple[SelectorCount, ...]]:
         if refused := self._refused("selectors", at):

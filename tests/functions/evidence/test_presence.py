@@ -24,7 +24,7 @@ def counts(fleet: list[dict[str, str]], samples: list[Row]) -> dict[tuple[str, s
         for row in Question("n", "count", ("job", "__name__"), plan.EVERYTHING).answer(series)
     }
     expected = presence.expected(samples, LABELS)
-    rows = [row for question in presence.questions(plan.EVERYTHING, expected) for row in question.answer(series)]
+    rows = presence.question(plan.EVERYTHING, expected).answer(series)
     return presence.counted(expected, rows, total)
 
 

@@ -114,7 +114,7 @@ async def test_every_question_of_the_plan_has_one_answer(server: Server) -> None
     assert {(row["metric"].get("job"), row["metric"]["__name__"]) for row in theirs} == ours
     names = ["UUID", "Hostname", "hostname", "pod", "le", "job", "instance", "exported_namespace", "no_such"]
     expected = presence.expected(samples, names)
-    for question in [*QUESTIONS, *presence.questions(plan.EVERYTHING, expected)]:
+    for question in [*QUESTIONS, presence.question(plan.EVERYTHING, expected)]:
         theirs, ours = await both(server, question)
         if any(labels.get("__name__", "").startswith("scrape_") for labels, _ in theirs):
             theirs = [(labels, 0.0 if "duration" in labels.get("__name__", "") else value) for labels, value in theirs]
