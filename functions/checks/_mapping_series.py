@@ -6,7 +6,8 @@ Nothing is judged here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from functions.checks._mapping_world import Device, DeviceKey, Indices, Naming, PodKey
 from functions.contract.cluster import Pod
@@ -14,6 +15,8 @@ from functions.contract.telemetry import DeviceReading, DeviceSeries, Target
 from functions.knowledge.devices import DeviceKnowledge
 from functions.knowledge.mapping import MappingKnowledge as Rules
 from functions.knowledge.signals import Signals
+
+T = TypeVar("T")
 
 # --- who the exporters are, and what a series names ----------------------------------------------------------------
 
@@ -77,6 +80,18 @@ def _naming(series: DeviceSeries, owned: frozenset[tuple[str, str]], exporters: 
 def order(series: DeviceSeries) -> tuple[object, ...]:
     """A place for each series, so that the same facts give the same findings in any order."""
     return (series.job, series.instance, series.device, series.namespace, series.pod, series.container, sorted(series.labels.items()))
+
+
+def once(told: Callable[[DeviceSeries], T]) -> Callable[[DeviceSeries], T]:
+    """What is told of a series, worked out once: all readings of a device share one series."""
+    held: dict[int, tuple[DeviceSeries, T]] = {}  # with the series, so that no other gets its id
+
+    def of(series: DeviceSeries) -> T:
+        if (known := held.get(id(series))) is None:
+            known = held[id(series)] = (series, told(series))
+        return known[1]
+
+    return of
 
 
 def current_series(series: tuple[DeviceSeries, ...], targets: tuple[Target, ...] | None) -> tuple[DeviceSeries, ...]:
@@ -146,12 +161,16 @@ def load_of(
 ) -> dict[DeviceKey, tuple[bool, str]]:
     """Device -> (busy, the reading that says so), from the concepts that show load."""
     found: dict[DeviceKey, tuple[bool, str]] = {}
+    units: dict[str, str] = {}
+    place = once(lambda series: key_of(series, uuids))
     for reading in readings:
-        signal = signals.of(reading.metric, rewrite)
-        busy = rules.busy(reading.concept, reading.metric, reading.value, signal.unit if signal else "")
+        if reading.metric not in units:
+            signal = signals.of(reading.metric, rewrite)
+            units[reading.metric] = signal.unit if signal else ""
+        busy = rules.busy(reading.concept, reading.metric, reading.value, units[reading.metric])
         if busy is None:
             continue
-        key = key_of(reading.source, uuids)
+        key = place(reading.source)
         if key not in found or (busy and not found[key][0]):
             found[key] = (busy, f"{reading.metric} {reading.value:g}")
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from functions.checks._mapping_codes import Said, finding
 from functions.checks._mapping_names import find_pod
-from functions.checks._mapping_series import key_of
+from functions.checks._mapping_series import key_of, once
 from functions.checks._mapping_world import Device, DeviceKey, Indices, Naming, World
 from functions.contract.facts import Fact, Missing
 from functions.contract.findings import Evidence, Finding, Subject, Unjudged
@@ -83,16 +83,19 @@ def judge_values(
 def _by_device(world: World, names: Iterable[Naming], readings: Iterable[DeviceReading], uuids: Indices) -> dict[DeviceKey, list[Copies]]:
     """The values that can be copies of one another, by device and metric."""
     named = {_identity(n.series): n for n in names}
+
+    def place(series: DeviceSeries) -> tuple[DeviceKey, Holder] | None:
+        naming = named.get(_identity(series)) if series.gpu else None
+        holder = _holder(world, naming) if naming else None
+        return None if holder is None else (key_of(series, uuids), holder)
+
+    placed = once(place)
     grouped: dict[tuple[DeviceKey, str, str], list[Value]] = defaultdict(list)
     for reading in readings:
-        naming = named.get(_identity(reading.source))
-        if not reading.source.gpu or naming is None or reading.concept not in world.rules.single_valued:
-            continue
-        if math.isnan(reading.value):
-            continue  # no value, and nothing can be compared with it
-        holder = _holder(world, naming)
-        if holder is not None:
-            grouped[(key_of(reading.source, uuids), reading.concept, reading.metric)].append(Value(reading, holder))
+        if reading.concept not in world.rules.single_valued or math.isnan(reading.value):
+            continue  # a value that is none can't be compared
+        if where := placed(reading.source):
+            grouped[(where[0], reading.concept, reading.metric)].append(Value(reading, where[1]))
     grouped = {key: _once(world, values) for key, values in grouped.items()}
     result: dict[DeviceKey, list[Copies]] = defaultdict(list)
     for (key, concept, metric), values in grouped.items():

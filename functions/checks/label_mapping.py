@@ -15,7 +15,7 @@ from functions.checks._mapping_holders import Claims, Holders, judge_holders
 from functions.checks._mapping_identity import judge_identity
 from functions.checks._mapping_names import Names, judge_names
 from functions.checks._mapping_required import judge_required
-from functions.checks._mapping_series import current_series, find_exporters, load_of, names_of, order, put_together, uuids_by_index
+from functions.checks._mapping_series import current_series, find_exporters, load_of, names_of, once, order, put_together, uuids_by_index
 from functions.checks._mapping_values import judge_values
 from functions.checks._mapping_world import World
 from functions.checks.base import Check
@@ -48,7 +48,8 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
     known_targets = targets.value if isinstance(targets, Known) else None
     before = devices_before.value if isinstance(devices_before, Known) else ()
     if isinstance(readings, Known):
-        readings = replace(readings, value=tuple(sorted(readings.value, key=lambda r: (r.concept, r.metric, order(r.source)))))
+        place = once(order)
+        readings = replace(readings, value=tuple(sorted(readings.value, key=lambda r: (r.concept, r.metric, place(r.source)))))
     values = readings.value if isinstance(readings, Known) else ()
     names_here = frozenset(n.name for n in nodes)
     ours, others = own(devices, lambda s: s.labels, lambda s: s.node in names_here, knowledge.devices.clusters, cluster)

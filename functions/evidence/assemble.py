@@ -106,7 +106,7 @@ def readings(rows: Iterable[Row], devices: Iterable[DeviceSeries], concepts: Map
 
 def _identity(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
     """The labels that a device and its readings share."""
-    return frozenset(item for item in labels.items() if item[1] and item[0] not in _OWN)
+    return frozenset({name: text for name, text in labels.items() if name not in _OWN}.items())
 
 
 def extremes(rows: Iterable[Row], nodes: Mapping[tuple[str, str], str]) -> tuple[Extreme, ...]:

@@ -56,7 +56,8 @@ class _Resolver:
         self._places = places
         self._knowledge = knowledge
         self._targets = {(t.job, t.instance): t for t in targets}
-        self._spellings = {role: knowledge.spellings(role, policy) for role in ROLES}
+        held = {label for row in rows for label in row.labels}
+        self._spellings = {role: tuple(s for s in knowledge.spellings(role, policy) if s in held) for role in ROLES}
         self._aliases: Mapping[str, tuple[str, ...]] = {role: policy.labels.aliases.get(role, ()) for role in ATTRIBUTION}
         exported = [family.label(role) for family in knowledge.attribution if family.family == "exported" for role in ATTRIBUTION]
         self._collided = {row.labels.get("job", "") for row in rows if any(row.labels.get(name) for name in exported)}

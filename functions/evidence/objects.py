@@ -114,8 +114,8 @@ def _count(value: object) -> int | None:
 def gpu_resources(resources: object, knowledge: DeviceKnowledge | None = None) -> dict[str, int]:
     """The GPU resources in a resource list, by name, as counts of devices or instances."""
     known = knowledge or load_devices()
-    found = ((text(k), _count(v)) for k, v in resources.items()) if isinstance(resources, Mapping) else ()
-    return {name: count for name, count in found if count is not None and known.resource_kind(name)}
+    found = ((text(k), v) for k, v in resources.items()) if isinstance(resources, Mapping) else ()
+    return {name: count for name, v in found if known.resource_kind(name) and (count := _count(v)) is not None}
 
 
 # ---------------------------------------------------------------------------------------------------------- Pods

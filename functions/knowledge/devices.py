@@ -128,10 +128,14 @@ class DeviceKnowledge(BaseModel):
 
     def resource_kind(self, name: str) -> Literal["device", "instance", ""]:
         """What one unit of an extended resource is; "" where it is no GPU."""
-        for row in self.resources:
-            if re.fullmatch(row.pattern, name):
-                return row.kind
-        return ""
+        if name not in self.kinds:
+            self.kinds[name] = next((row.kind for row in self.resources if re.fullmatch(row.pattern, name)), "")
+        return self.kinds[name]
+
+    @cached_property
+    def kinds(self) -> dict[str, Literal["device", "instance", ""]]:
+        """The resources that were asked about; every node and container names the same few."""
+        return {}
 
     def is_exporter_image(self, image: str) -> bool:
         """Whether the image name says that a GPU exporter runs in it."""

@@ -151,10 +151,13 @@ class MappingKnowledge(BaseModel):
             return None
         if row.mib is not None:
             return value * self._mib(metric, unit) >= row.mib
-        named = any(fnmatch.fnmatchcase(metric.lower(), p.pattern) for p in self.ratio_names)
-        ratio = value <= 1 and (unit == "ratio" or (unit == "" and named))
+        ratio = value <= 1 and (unit == "ratio" or (unit == "" and self._ratio(metric)))
         floor = row.ratio if ratio else row.percent
         return floor is not None and value >= floor
+
+    def _ratio(self, metric: str) -> bool:
+        """Whether the name says that 1 is all of it."""
+        return any(fnmatch.fnmatchcase(metric.lower(), p.pattern) for p in self.ratio_names)
 
     def _mib(self, metric: str, unit: str) -> float:
         """The factor that makes MiB of a memory reading."""

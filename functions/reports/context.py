@@ -101,15 +101,20 @@ def _workload(namespace: str, workload: str, pods: Iterable[Pod], facts: Facts) 
         "nodes": sorted({p.node for p in own if p.node}),
         "images": sorted({c.image for p in own for c in p.containers if c.image}),
         "restarts": sum(c.restarts for p in own for c in p.containers),
-        "devices": [_device(d, readings) for d in list(held.values())[:MAX_DEVICES]],
+        "devices": _devices(list(held.values())[:MAX_DEVICES], readings),
         "devices_total": len(held),
         "unmapped_pods": sorted(p.name for p in own if p.holds_gpu and p.name not in {d.pod for d in held.values()}),
     }
 
 
-def _device(device: DeviceSeries, readings: Iterable[DeviceReading]) -> dict[str, Any]:
-    own = {r.concept: {"metric": r.metric, "value": r.value} for r in readings if r.source.device == device.device}
-    return {"node": device.node, "gpu": device.gpu, "gpu_instance": device.gpu_instance, "pod": device.pod, "readings": own}
+def _devices(devices: Sequence[DeviceSeries], readings: Iterable[DeviceReading]) -> list[dict[str, Any]]:
+    shown: dict[tuple[str, str, str], dict[str, Any]] = {d.device: {} for d in devices}
+    for reading in readings if shown else ():
+        if (own := shown.get(reading.source.device)) is not None:
+            own[reading.concept] = {"metric": reading.metric, "value": reading.value}
+    return [
+        {"node": d.node, "gpu": d.gpu, "gpu_instance": d.gpu_instance, "pod": d.pod, "readings": shown[d.device]} for d in devices
+    ]
 
 
 def _slowest(traces: Sequence[Trace], namespaces: set[str], facts: Facts) -> list[Trace]:
