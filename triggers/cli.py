@@ -7,6 +7,7 @@ clear line on stderr) · 3 nothing fails, something is unknown.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -74,8 +75,18 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def collect_rarely() -> None:
+    """Look for reference cycles every 100,000 new objects instead of 700.
+
+    The facts of a big cluster are millions of objects without a cycle among them; at Python's default a third of an
+    audit's processor time went into looking through them again and again (measured with 10,000 GPUs).
+    """
+    gc.set_threshold(100_000, 50, 100)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    collect_rarely()
     options = parser().parse_args(arguments)
     try:
         status = _dispatch(options)

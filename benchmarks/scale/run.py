@@ -17,6 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from triggers.cli import collect_rarely
+
 Job = dict[str, Any]
 #: as many requests at a time as the audit sends
 AT_A_TIME = 4
@@ -88,6 +90,7 @@ def main() -> None:
         import cProfile
 
         profile = cProfile.Profile()
+    collect_rarely()
     with profile:
         result = fetch(job) if job["run"] == "fetch" else asyncio.run(audit(job))
     if job.get("profile"):
