@@ -15,12 +15,13 @@ import os
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.scale.cluster import Cluster, Recorder, cluster
+from benchmarks.scale.cluster import Cluster, cluster
 from benchmarks.scale.fleet import Fleet
+from tests.support.recorder import Recorder
 
 SIZES = (100, 1000, 10000)
 QUICK = (80, 400)
@@ -74,7 +75,7 @@ async def _recorded(running: Cluster) -> list[Run]:
     """The requests of one audit."""
     async with Recorder(running.server.url) as metrics, Recorder(running.kubernetes_url) as objects:
         await _run(running, {"run": "audit", "scope": "cluster"}, prometheus=metrics.url, kubernetes=objects.url)
-        return metrics.requests + objects.requests
+        return [asdict(sent) for sent in (*metrics.requests, *objects.requests)]
 
 
 async def _run(running: Cluster, job: Run, *, prometheus: str = "", kubernetes: str = "") -> Run:

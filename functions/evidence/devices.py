@@ -64,6 +64,7 @@ class _Resolver:
         self._hosts = self._hosts_by_target(rows)
         self._common = _common(rows, knowledge.target_node)
         self._nodes: dict[_Key, str] = {}
+        self._spelled: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def _hosts_by_target(self, rows: Sequence[Row]) -> dict[_Key, set[str]]:
         found: dict[_Key, set[str]] = {}
@@ -98,7 +99,7 @@ class _Resolver:
             instance=instance,
             labels=labels,
             series=int(row.value),
-            spelling={role: name for role, (name, _) in {**spelled, **named}.items()},
+            spelling=self._shared({role: name for role, (name, _) in {**spelled, **named}.items()}),
             node=self._node(key, attached, value.get("host", "")),
             gpu=value.get("gpu") or value.get("index", ""),
             gpu_instance=value.get("gpu_instance", ""),
@@ -112,6 +113,10 @@ class _Resolver:
             target_container=container,
             honor_labels=attached.honor,
         )
+
+    def _shared(self, spelling: dict[str, str]) -> Mapping[str, str]:
+        """One object for equal spellings: nearly all devices have the same."""
+        return self._spelled.setdefault(tuple(spelling.items()), spelling)
 
     # ------------------------------------------------------------------------------------------- the workload
 

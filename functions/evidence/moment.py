@@ -16,7 +16,7 @@ from functions.evidence.questions import LABEL, PART, Question, parts_of
 from functions.evidence.request import carried, value_of
 from functions.evidence.schema import Figures
 from functions.evidence.sources import Metadata, MetricSource
-from functions.evidence.together import Rows, together
+from functions.evidence.together import Rows, in_parts, together
 
 Where = tuple[Matcher, ...]
 NOTHING = "no job has device or serving metrics"
@@ -49,7 +49,7 @@ class Moment:
 
     async def rows(self, question: Callable[[Where], Question]) -> Fact[tuple[Row, ...]]:
         """The answer to a question about what matters; nothing is asked where nothing matters."""
-        return Known((), self.at, NOTHING) if self.where is None else await self.ask(question(self.where))
+        return Known((), self.at, NOTHING) if self.where is None else await in_parts(self.ask, question(self.where))
 
     async def label_names(self) -> Fact[tuple[Row, ...]]:
         """The label names of what matters, asked once; those of an earlier moment too, where it shares them."""
@@ -106,9 +106,7 @@ class Moment:
         """Names, figures and labels of every metric of the jobs that matter."""
         if self.where is None:
             return Known((), self.at, NOTHING)
-        stats, names, samples = await asyncio.gather(
-            self.ask(plan.figures(self.where)), self.label_names(), self.ask(plan.samples(self.where))
-        )
+        stats, names, samples = await asyncio.gather(self.rows(plan.figures), self.label_names(), self.rows(plan.samples))
         for answer in (stats, names, samples):
             if isinstance(answer, Missing):
                 return answer

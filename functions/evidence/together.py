@@ -1,4 +1,4 @@
-"""Several questions in one request, so that their number stays small. Where it is too much at once, in two.
+"""Several questions in one request, so that their number stays small. Where that is too much at once, in two.
 
 Each question keeps an answer of its own: a part that fails again costs only what rests on it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from functions.contract.facts import Fact, Missing, Why
+from functions.contract.facts import Fact, Known, Missing, Why
 from functions.contract.telemetry import Row
 from functions.evidence import meter
 from functions.evidence.questions import PART, Question
@@ -22,7 +22,7 @@ _TOO_MUCH = (Why.TRUNCATED, Why.TIMED_OUT)
 async def together(ask: Callable[[Question], Awaitable[Rows]], questions: Sequence[Question]) -> list[Rows]:
     """The answers, in the order of the questions."""
     if len(questions) < 2:
-        return [await ask(question) for question in questions]
+        return [await in_parts(ask, question) for question in questions]
     answer = await ask(_joined(questions))
     if not isinstance(answer, Missing):
         return [carried(answer, rows) for rows in _split(answer.value, questions)]
@@ -30,6 +30,19 @@ async def together(ask: Callable[[Question], Awaitable[Rows]], questions: Sequen
         return [answer for _ in questions]
     half = len(questions) // 2
     return [*await together(ask, questions[:half]), *await together(ask, questions[half:])]
+
+
+async def in_parts(ask: Callable[[Question], Awaitable[Rows]], question: Question) -> Rows:
+    """The answer to one question; a union that is too much at once is asked in two."""
+    answer = await ask(question)
+    half = len(question.parts) // 2
+    if not isinstance(answer, Missing) or answer.why not in _TOO_MUCH or not half or not meter.spare(2):
+        return answer
+    answers = [await ask(Question.union(question.id, parts)) for parts in (question.parts[:half], question.parts[half:])]
+    first, second = answers
+    if isinstance(first, Missing) or isinstance(second, Missing):
+        return first if isinstance(first, Missing) else second
+    return Known((*first.value, *second.value), first.at, first.source, tuple(dict.fromkeys((*first.warnings, *second.warnings))))
 
 
 def _joined(questions: Sequence[Question]) -> Question:

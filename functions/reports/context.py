@@ -112,9 +112,7 @@ def _devices(devices: Sequence[DeviceSeries], readings: Iterable[DeviceReading])
     for reading in readings if shown else ():
         if (own := shown.get(reading.source.device)) is not None:
             own[reading.concept] = {"metric": reading.metric, "value": reading.value}
-    return [
-        {"node": d.node, "gpu": d.gpu, "gpu_instance": d.gpu_instance, "pod": d.pod, "readings": shown[d.device]} for d in devices
-    ]
+    return [{"node": d.node, "gpu": d.gpu, "gpu_instance": d.gpu_instance, "pod": d.pod, "readings": shown[d.device]} for d in devices]
 
 
 def _slowest(traces: Sequence[Trace], namespaces: set[str], facts: Facts) -> list[Trace]:
