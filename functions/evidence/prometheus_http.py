@@ -144,17 +144,15 @@ class WireSession(requests.Session):
 
     def settle(self) -> None:
         """Mount the adapter of this module, after a client has mounted its own."""
-        # A connection that could not be made is tried again; a query that ran is not: it would run twice.
+        # A connection that could not be made is tried again; what was answered is not, so that every request is counted.
         retry = Retry(
             total=2,
             connect=2,
             read=0,
-            status=2,
+            status=0,
             other=0,
-            status_forcelist=(502,),
             allowed_methods=("GET", "POST"),
             backoff_factor=0.3,
-            raise_on_status=False,
             respect_retry_after_header=False,
         )
         adapter = _Adapter(max_retries=retry, pool_connections=self._pool, pool_maxsize=self._pool)
@@ -220,7 +218,7 @@ def refused(status: int, message: str, kind: str, headers: Mapping[str, str]) ->
         return PrometheusError(Why.TRUNCATED, detail, query=True)
     if status in (400, 422):
         return PrometheusError(Why.UNSUPPORTED, detail, query=True)
-    return PrometheusError(Why.UNREACHABLE, detail, again=status in (429, 500, 503))
+    return PrometheusError(Why.UNREACHABLE, detail, again=status in (429, 500, 502, 503))
 
 
 def unreached(error: requests.RequestException) -> PrometheusError:

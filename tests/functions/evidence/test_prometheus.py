@@ -264,6 +264,23 @@ async def test_a_server_that_is_starting_is_asked_again(server: MetricServer) ->
         known(await metrics.ask(UP, NOW))
 
 
+async def test_an_answer_that_is_longer_than_may_be_is_not_read_to_its_end(server: MetricServer) -> None:
+    server.replies["query"] = vector(*(({"n": str(number)}, 1) for number in range(50_000)))
+    async with source(server.url, Access(timeout=5, longest=1 << 20)) as metrics:
+        answer = missing(await metrics.ask(UP, NOW))
+        server.replies["query"] = vector(({}, 1))
+        assert known(await metrics.ask(UP, NOW)).value
+    assert (answer.why, "longer than 1 MiB" in answer.detail) == (Why.TRUNCATED, True)
+
+
+async def test_a_request_is_sent_again_only_while_some_are_to_spare(server: MetricServer) -> None:
+    server.replies["query"] = (503, "Service Unavailable")
+    async with source(server.url) as metrics:
+        with metered(spare=1) as meter:
+            assert [missing(await metrics.ask(UP, NOW)).why for _ in range(2)] == [Why.UNREACHABLE] * 2
+    assert meter.queries == len(server.asked) == 3
+
+
 # ------------------------------------------------------------------------------------------------------- selectors
 
 
@@ -302,6 +319,33 @@ async def test_the_search_for_refused_selectors_ends(server: MetricServer) -> No
         answer = missing(await metrics.count_selectors([Selector(f"m{number}") for number in range(500)], NOW))
     assert answer.why is Why.TRUNCATED
     assert len(server.asked) <= 60
+
+
+async def test_a_selector_that_no_server_counts_is_not_asked_for(server: MetricServer) -> None:
+    server.replies["query"] = counting
+    odd = [Selector(None, (Matcher("a", "=~", ".*"),)), Selector("m", (Matcher("a", "=~", "("),))]
+    async with source(server.url) as metrics:
+        answer = known(await metrics.count_selectors([Selector("up"), *odd], NOW))
+    assert [c.selector for c in answer.value] == [Selector("up")]
+    assert [w.partition(" (")[2].rstrip(")") for w in answer.warnings] == [
+        "it selects every series there is",
+        "a pattern in it can't be read",
+    ]
+    assert len(server.asked) == 1
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("binary", sorted(BINARIES))
+async def test_the_selector_that_a_parser_points_at_costs_one_query(binary: str) -> None:
+    """RE2 knows no look-ahead; Python does."""
+    selectors = [Selector(f"m{number}", (Matcher("team", "=", "größer"),)) for number in range(300)]
+    async with prometheus(binary=BINARIES[binary]) as server, source(server.url, at=datetime.now(UTC)) as metrics:
+        with metered() as meter:
+            bad = Selector("bad", (Matcher("a", "=~", "(?=x)"),))
+            answer = known(await metrics.count_selectors([*selectors[:200], bad, *selectors[200:]], datetime.now(UTC)))
+    assert [c.selector for c in answer.value] == selectors
+    assert len(answer.warnings) == 1
+    assert meter.queries == 2
 
 
 async def test_no_selectors_no_query(server: MetricServer) -> None:
