@@ -160,14 +160,20 @@ def run(sizes: Sequence[int], rounds: int, *, profile: str = "", verbose: bool =
     print("Ratios are to fetching the same answers and parsing them with orjson, side by side.\n")
     print(table(found))
     lost = missed(found)
-    print("\n" + ("\n".join(f"goal missed: {line}" for line in lost) or "every goal is met"))
+    last = found[-1]
+    print("\n" + "\n".join(f"goal missed: {line}" for line in lost))
+    print(
+        f"{last.fleet.gpus} GPUs: {last.audit('queries'):.0f} queries, {last.audit('peak'):.0f} MB, "
+        f"{last.ratio('seconds'):.1f} times the yardstick ({last.ratio('cpu'):.1f} in CPU time); "
+        + (f"{len(lost)} goals missed" if lost else "every goal is met")
+    )
     return 1 if lost else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--gpus", default="", help=f"sizes, comma-separated (default {','.join(map(str, SIZES))})")
-    parser.add_argument("--rounds", type=int, default=3, help="audits of each size, each beside its yardstick")
+    parser.add_argument("--rounds", type=int, default=2, help="audits of each size, each beside its yardstick")
     parser.add_argument("--quick", action="store_true", help=f"the sizes {QUICK}, one round: under a minute")
     parser.add_argument("--profile", default="", help="write a cProfile of the last audit to this file (its times are then inflated)")
     parser.add_argument("--verbose", action="store_true", help="the figures of the first round as JSON, on standard error")
