@@ -49,7 +49,7 @@ async def test_a_spoiled_bundle_is_judged_or_refused_in_one_line(path: Path, tmp
         else:
             assert orjson.loads(output.as_json(report.as_dict()))["schema"] == "telltale.dev/audit/v1"
             for form in ("text", "markdown"):
-                printed = output.report(report, form, wiring.TITLES)
+                printed = output.report(report.as_dict(), form, wiring.TITLES)
                 assert not any(ord(c) < 32 and c not in "\n\t" for c in printed), spoiled
         shutil.rmtree(bundle)
 
@@ -86,7 +86,7 @@ async def test_bytes_that_are_no_text_in_a_target_comment_are_said_and_can_be_pr
     file.write_bytes(file.read_bytes().replace(b'container="exporter"', b'container="\xff\x1b[31m"'))
     report = (await Recorded.read(bundle)).judged()
     output.as_json(report.as_dict())
-    assert "\x1b" not in output.report(report, "text", wiring.TITLES)
+    assert "\x1b" not in output.report(report.as_dict(), "text", wiring.TITLES)
 
 
 def test_rules_that_would_bring_a_parser_down_leave_the_others_judged(tmp_path: Path) -> None:
