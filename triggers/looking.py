@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from functions.contract.facts import Why
 from functions.contract.signals import Signal
-from functions.evidence.kubernetes_errors import KubernetesError
+from functions.evidence.kubernetes.errors import KubernetesError
 from triggers import rollouts
 from triggers.exempt import Exempt
 from triggers.observer import Contended, Limits

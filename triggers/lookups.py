@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from functions.contract.facts import Why
 from functions.contract.signals import Subject
-from functions.evidence.kubernetes import KubernetesSource
-from functions.evidence.kubernetes_errors import KubernetesError
+from functions.evidence.kubernetes.errors import KubernetesError
+from functions.evidence.kubernetes.source import KubernetesSource
 from triggers.view import Raw, View, trim, workload_of
 
 _FOR_GOOD = (Why.UNAUTHORISED, Why.UNSUPPORTED)

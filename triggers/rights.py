@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from functions.evidence.inventory import WORKLOAD_KINDS
-from functions.evidence.kubernetes_kinds import KINDS
+from functions.evidence.kubernetes.kinds import KINDS
 from triggers import rollouts
 
 Rights = Mapping[str, frozenset[str]]

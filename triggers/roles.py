@@ -28,7 +28,7 @@ from triggers.sink import Sink
 
 if TYPE_CHECKING:
     from functions.audit import Gather, Standards
-    from functions.evidence.kubernetes import KubernetesSource
+    from functions.evidence.kubernetes.source import KubernetesSource
     from functions.report import Desk
     from triggers import alertmanager
     from triggers.looking import Gap, Options
@@ -229,7 +229,7 @@ class Parts:
 @asynccontextmanager
 async def _looking() -> AsyncIterator[None]:
     """A look at the cluster that fails now may succeed later."""
-    from functions.evidence.kubernetes_errors import KubernetesError
+    from functions.evidence.kubernetes.errors import KubernetesError
     from triggers.observer import Contended
 
     try:

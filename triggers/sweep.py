@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from functions.contract.signals import Signal
-from functions.evidence.kubernetes import KubernetesSource
-from functions.evidence.kubernetes_errors import KubernetesError
+from functions.evidence.kubernetes.errors import KubernetesError
+from functions.evidence.kubernetes.source import KubernetesSource
 from triggers import rollouts, schedule
 from triggers.kubernetes_events import read as read_event
 from triggers.looking import FOR_GOOD, KINDS, MARK, OVERLAP, Options, Sweep

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from functions.evidence.kubernetes import KubernetesSource
-from functions.evidence.kubernetes_answers import Change
-from functions.evidence.kubernetes_errors import Expired, KubernetesError
+from functions.evidence.kubernetes.answers import Change
+from functions.evidence.kubernetes.errors import Expired, KubernetesError
+from functions.evidence.kubernetes.source import KubernetesSource
 from triggers import rollouts, schedule
 from triggers.exempt import Exempt
 from triggers.looking import FOR_GOOD, KINDS, MARK, OVERLAP, Gap, Options, Sweep

@@ -25,8 +25,8 @@ from benchmarks.inference.events import Event, events
 from benchmarks.inference.fit import Data, fit
 from benchmarks.inference.score import Tally, calibration, run
 from benchmarks.inference.worlds import Metadata
-from functions.checks._rename_inference import MODEL
-from functions.checks._rename_likeness import FEATURES
+from functions.checks.metric_rename.inference import MODEL
+from functions.checks.metric_rename.likeness import FEATURES
 
 GOAL = 0.95
 GOAL_DROPPED = 0.1

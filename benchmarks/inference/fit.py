@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.inference.events import Event
 from benchmarks.inference.worlds import Metadata, world
-from functions.checks._rename_families import families
-from functions.checks._rename_inference import kept, learned, setting
-from functions.checks._rename_likeness import FEATURES, Evidence, Model, veto
+from functions.checks.metric_rename.families import families
+from functions.checks.metric_rename.inference import kept, learned, setting
+from functions.checks.metric_rename.likeness import FEATURES, Evidence, Model, veto
 from functions.knowledge.renames_words import load_words
 
 #: Labels and series decide too well in drawn worlds; in real ones a release changes them along with the name.

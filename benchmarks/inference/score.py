@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from benchmarks.inference.events import Event
 from benchmarks.inference.worlds import Metadata, World, world
-from functions.checks._rename_families import families
-from functions.checks._rename_inference import infer
-from functions.checks._rename_likeness import Model
-from functions.checks._successors import How, State, successors
+from functions.checks.metric_rename.families import families
+from functions.checks.metric_rename.inference import infer
+from functions.checks.metric_rename.likeness import Model
+from functions.checks.metric_rename.successors import How, State, successors
 from functions.contract.facts import NOT_ASKED
 from functions.contract.policy import Policy, Renames
 from functions.knowledge import load

@@ -16,6 +16,7 @@ from functions.contract.cluster import ConfigMap, Pod, Workload
 from functions.contract.facts import Fact, Known, Missing, Why
 from functions.contract.signals import Scope
 from functions.evidence import objects as reduce
+from functions.evidence.raw import Unusable, at, items, text
 from functions.evidence.sources import ObjectSource, PagedSource
 from functions.knowledge.devices import DeviceKnowledge
 
@@ -138,8 +139,8 @@ class Inventory:
         return _reduced(Known(tuple(raw.values()), self._at, "kubernetes ConfigMap"), reduce.configmap)
 
     def _exports(self, workload: Workload) -> bool:
-        containers = reduce.items(workload.template, "spec", "containers")
-        return any(self._knowledge.is_exporter_image(reduce.text(c.get("image"))) for c in containers)
+        containers = items(workload.template, "spec", "containers")
+        return any(self._knowledge.is_exporter_image(text(c.get("image"))) for c in containers)
 
     async def _simple(self, name: str) -> Fact[tuple[Any, ...]]:
         kind, reducer = _SIMPLE[name]
@@ -168,36 +169,36 @@ def _reduced(listed: Fact[tuple[Raw, ...]], reducer: Callable[[Raw], T]) -> Fact
     return _usable(Known(tried, listed.at, listed.source, listed.warnings, listed.lost))
 
 
-def _tried(raw: Raw, reducer: Callable[[Raw], T]) -> T | reduce.Unusable:
+def _tried(raw: Raw, reducer: Callable[[Raw], T]) -> T | Unusable:
     try:
         return reducer(raw)
-    except reduce.Unusable as error:
+    except Unusable as error:
         return error
 
 
-def _usable(read: Fact[tuple[T | reduce.Unusable, ...]]) -> Fact[tuple[T, ...]]:
+def _usable(read: Fact[tuple[T | Unusable, ...]]) -> Fact[tuple[T, ...]]:
     """The objects that could be read; each that could not is a lost part."""
     if isinstance(read, Missing):
         return read
-    odd = (Missing(Why.MALFORMED, f"{read.source}: {error}", read.source) for error in read.value if isinstance(error, reduce.Unusable))
-    found = tuple(noun for noun in read.value if not isinstance(noun, reduce.Unusable))
+    odd = (Missing(Why.MALFORMED, f"{read.source}: {error}", read.source) for error in read.value if isinstance(error, Unusable))
+    found = tuple(noun for noun in read.value if not isinstance(noun, Unusable))
     return Known(found, read.at, read.source, read.warnings, (*read.lost, *odd))
 
 
 def _controlled(raw: Raw) -> bool:
     """Made by another workload: a Deployment's ReplicaSet, a CronJob's Job."""
-    return any(reduce.text(o.get("kind")) in (*WORKLOAD_KINDS, "Rollout") for o in reduce.items(raw, "metadata", "ownerReferences"))
+    return any(text(o.get("kind")) in (*WORKLOAD_KINDS, "Rollout") for o in items(raw, "metadata", "ownerReferences"))
 
 
 def _name(raw: Raw) -> tuple[str, str]:
-    metadata = reduce.at(raw, "metadata")
-    return reduce.text(metadata.get("namespace")), reduce.text(metadata.get("name"))
+    metadata = at(raw, "metadata")
+    return text(metadata.get("namespace")), text(metadata.get("name"))
 
 
 def _by_owner(history: Sequence[Raw]) -> dict[tuple[str, str], list[Raw]]:
     found: dict[tuple[str, str], list[Raw]] = {}
     for raw in history:
-        for owner in reduce.items(raw, "metadata", "ownerReferences"):
-            key = (_name(raw)[0] or "default", f"{reduce.text(owner.get('kind'))}/{reduce.text(owner.get('name'))}")
+        for owner in items(raw, "metadata", "ownerReferences"):
+            key = (_name(raw)[0] or "default", f"{text(owner.get('kind'))}/{text(owner.get('name'))}")
             found.setdefault(key, []).append(raw)
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from functions.contract.rules import Rule, RuleKind
-from functions.evidence.bundle_files import Unreadable, yaml_documents
+from functions.evidence.bundle.files import Unreadable, yaml_documents
 from functions.promql import duration
 
 #: Keys and indices that lead from a document to one of its values.

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from functions.evidence.kubernetes import KubernetesSource
+from functions.evidence.kubernetes.source import KubernetesSource
 from tests.e2e.control_plane import ControlPlane, missing_assets
 from tests.e2e.workloads import budget, daemon_set, deployment, stateful_set
 

@@ -15,7 +15,7 @@ import yaml
 
 from functions.contract.facts import Known, Missing, Why
 from functions.contract.signals import Signal
-from functions.evidence.kubernetes import KubernetesSource, Timing
+from functions.evidence.kubernetes.source import KubernetesSource, Timing
 from functions.settings import Settings
 from tests.e2e.control_plane import ControlPlane, kubeconfig, missing_assets
 from tests.e2e.workloads import budget, daemon_set, deployment

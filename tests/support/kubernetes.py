@@ -16,7 +16,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from functions.evidence.kubernetes_kinds import KINDS
+from functions.evidence.kubernetes.kinds import KINDS
 
 Raw = dict[str, Any]
 Answer = Callable[[web.Request], web.StreamResponse | None]

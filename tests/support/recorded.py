@@ -14,7 +14,7 @@ from functions.contract.facts import Facts, Windows
 from functions.contract.findings import Finding, Verdict
 from functions.contract.report import AuditReport
 from functions.contract.signals import CLUSTER, AuditRequest
-from functions.evidence.bundle import Bundle
+from functions.evidence.bundle.reading import Bundle
 
 CASES = sorted(p.parent for p in (Path(__file__).parents[1] / "cases").glob("*/expect.yaml"))
 

@@ -17,8 +17,8 @@ from functions.contract.facts import Facts, Windows
 from functions.contract.policy import Policy
 from functions.contract.signals import Scope
 from functions.evidence.gather import gather
-from functions.evidence.kubernetes import KubernetesSource
-from functions.evidence.kubernetes_kinds import KINDS
+from functions.evidence.kubernetes.kinds import KINDS
+from functions.evidence.kubernetes.source import KubernetesSource
 from tests.support.kubernetes import FakeKubernetes
 from triggers.replay import MemoryEpisodes
 from triggers.rights import ROLES, SOURCE, Rights, resources

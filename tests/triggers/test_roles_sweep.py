@@ -11,7 +11,7 @@ import pytest
 from functions.audit import coverage_line
 from functions.contract.policy import Policy
 from functions.envelope import Event
-from functions.evidence.kubernetes import KubernetesSource
+from functions.evidence.kubernetes.source import KubernetesSource
 from functions.settings import Settings
 from functions.store import Store, connect
 from tests.support.kubernetes import FakeKubernetes

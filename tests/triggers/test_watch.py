@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from functions.contract.signals import Signal
-from functions.evidence.kubernetes import KubernetesSource, Timing
-from functions.evidence.kubernetes_errors import KubernetesError
+from functions.evidence.kubernetes.errors import KubernetesError
+from functions.evidence.kubernetes.source import KubernetesSource, Timing
 from tests.support.kubernetes import FakeKubernetes, status
 from triggers.replay import MemoryEpisodes
 from triggers.watch import Exempt, Gap, Limits, Options, Watcher, from_cloudevent, sweep

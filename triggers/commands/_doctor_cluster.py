@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from functions import wiring
-from functions.evidence.kubernetes import KubernetesSource
-from functions.evidence.kubernetes_errors import KubernetesError
-from functions.evidence.kubernetes_kinds import KINDS
+from functions.evidence.kubernetes.errors import KubernetesError
+from functions.evidence.kubernetes.kinds import KINDS
+from functions.evidence.kubernetes.source import KubernetesSource
 from functions.settings import Settings
 from triggers.commands._doctor_line import Line, Status
 

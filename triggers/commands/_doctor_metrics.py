@@ -11,7 +11,7 @@ from functions import knowledge, wiring
 from functions.contract.facts import Missing, Why
 from functions.contract.policy import Policy
 from functions.contract.telemetry import Target
-from functions.evidence.prometheus import PrometheusSource
+from functions.evidence.prometheus.source import PrometheusSource
 from functions.evidence.questions import quoted
 from functions.reports.wording import counted, duration, listed
 from functions.settings import Settings

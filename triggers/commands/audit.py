@@ -16,8 +16,8 @@ from functions.checks.base import Check, union_of_needs
 from functions.contract.findings import worst
 from functions.contract.report import AuditReport
 from functions.contract.signals import CLUSTER, AuditRequest, Scope, ScopeError, Trigger, TriggerKind
-from functions.evidence.bundle import Bundle
-from functions.evidence.bundle_files import BundleError
+from functions.evidence.bundle.files import BundleError
+from functions.evidence.bundle.reading import Bundle
 from functions.settings import Settings, SettingsError
 from triggers.commands import output
 from triggers.usage import UsageError

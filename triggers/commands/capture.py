@@ -11,7 +11,7 @@ from pathlib import Path
 from functions import wiring
 from functions.contract.facts import Windows
 from functions.contract.signals import Scope, ScopeError, Trigger, TriggerKind
-from functions.evidence.capture import About, CaptureError, capture
+from functions.evidence.bundle.capture import About, CaptureError, capture
 from functions.settings import Settings, SettingsError
 from triggers.usage import UsageError
 

@@ -16,7 +16,7 @@ from functions import intake, report, wiring
 from functions.chat.console import Console
 from functions.checks import CHECKS
 from functions.contract.signals import AuditRequest
-from functions.evidence.bundle import Bundle
+from functions.evidence.bundle.reading import Bundle
 from functions.report import Desk
 from functions.settings import Settings
 from functions.store import Store

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from functions.checks import base
-from functions.checks.telemetry_gap import CHECK
+from functions.checks.telemetry_gap.check import CHECK
 from functions.contract.cluster import ConfigMap, Container, Node, Pod, Workload
 from functions.contract.facts import Facts, Known, Windows
 from functions.contract.findings import CheckResult, Finding, Verdict

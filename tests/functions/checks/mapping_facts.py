@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from functions.checks import base
-from functions.checks.label_mapping import CHECK
+from functions.checks.label_mapping.check import CHECK
 from functions.contract.cluster import Container, KubernetesEvent, Node, Pod
 from functions.contract.facts import Facts, Known, Windows
 from functions.contract.findings import CheckResult, Finding, Verdict

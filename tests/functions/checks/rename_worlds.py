@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from functions.checks._successors import Loss, Succession, successors
+from functions.checks.metric_rename.successors import Loss, Succession, successors
 from functions.contract.facts import NOT_ASKED, Fact, Known
 from functions.contract.policy import Policy
 from functions.contract.telemetry import MetricSchema, PartialLoss, Target

@@ -19,7 +19,7 @@ import pytest
 from functions import wiring
 from functions.contract.findings import Verdict
 from functions.contract.report import AuditReport
-from functions.evidence.bundle_files import BundleError
+from functions.evidence.bundle.files import BundleError
 from functions.settings import SettingsError
 from tests.support.mutations import spoil
 from tests.support.recorded import CASES, Recorded

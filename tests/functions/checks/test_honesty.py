@@ -26,7 +26,7 @@ from functions.checks import CHECKS
 from functions.contract.facts import Facts, Known, Missing, Why
 from functions.contract.findings import Verdict
 from functions.contract.report import AuditReport
-from functions.evidence.bundle_files import BundleError
+from functions.evidence.bundle.files import BundleError
 from tests.support.recorded import CASES, Cause, Recorded, cut, failures
 
 EXHAUSTIVE = bool(os.environ.get("TELLTALE_TEST_EXHAUSTIVE"))

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from functions.checks import base
-from functions.checks.label_mapping import CHECK
+from functions.checks.label_mapping.check import CHECK
 from functions.contract.cluster import Container, ResourceClaim, ResourceSlice
 from functions.contract.facts import Facts, Missing, Why, Windows
 from functions.contract.findings import Severity, Verdict

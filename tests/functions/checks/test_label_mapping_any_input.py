@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functions.checks.label_mapping import CHECK
+from functions.checks.label_mapping.check import CHECK
 from functions.contract.facts import Missing, Why
 from functions.contract.findings import Verdict
 from functions.contract.telemetry import DeviceReading

@@ -15,7 +15,7 @@ from functions.checks import base
 from functions.contract.facts import Windows
 from functions.contract.findings import CheckResult, Finding, Verdict
 from functions.contract.signals import CLUSTER, AuditRequest
-from functions.evidence.bundle import Bundle
+from functions.evidence.bundle.reading import Bundle
 from tests.functions.checks.reports_table import cases
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functions.checks.base import run
-from functions.checks.metric_rename import CHECK
+from functions.checks.metric_rename.check import CHECK
 from functions.contract.cluster import Container, Pod
 from functions.contract.facts import NO_BASELINE, Facts, Windows
 from functions.contract.findings import CheckResult, Finding, Severity, Verdict

@@ -7,12 +7,12 @@ from math import prod
 
 import pytest
 
-from functions.checks._rename_families import families
-from functions.checks._rename_matching import assign, marginals
-from functions.checks._rename_patterns import NO_RULES, contrast, contrasts, rules
-from functions.checks._rename_texts import Texts
-from functions.checks._rename_twins import twins
-from functions.checks._successors import How, State, Succession
+from functions.checks.metric_rename.families import families
+from functions.checks.metric_rename.matching import assign, marginals
+from functions.checks.metric_rename.patterns import NO_RULES, contrast, contrasts, rules
+from functions.checks.metric_rename.successors import How, State, Succession
+from functions.checks.metric_rename.texts import Texts
+from functions.checks.metric_rename.twins import twins
 from functions.contract.telemetry import MetricSchema, PartialLoss
 from functions.knowledge.renames_words import load_words
 from tests.functions.checks.rename_worlds import NO_CATALOGUE, decide, histogram, known, metric, outcome, target

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from functions.checks._rename_help import advice, former
-from functions.checks._successors import How, State
+from functions.checks.metric_rename.help import advice, former
+from functions.checks.metric_rename.successors import How, State
 from functions.contract.policy import Policy
 from functions.contract.telemetry import PartialLoss
 from tests.functions.checks.rename_worlds import NO_CATALOGUE, decide, histogram, known, metric, outcome, target

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from functions.checks import base
-from functions.checks.telemetry_gap import CHECK
+from functions.checks.telemetry_gap.check import CHECK
 from functions.contract.cluster import ResourceSlice, Taint
 from functions.contract.facts import NO_BASELINE, Facts, Missing, Why, Windows
 from functions.contract.findings import Severity, Verdict

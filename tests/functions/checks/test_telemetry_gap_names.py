@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.checks._gap_fields import parse_amd, parse_csv
+from functions.checks.telemetry_gap.fields import parse_amd, parse_csv
 from functions.contract.facts import NO_BASELINE
 from functions.contract.findings import Severity, Verdict
 from functions.contract.policy import Policy, Signals

@@ -20,8 +20,8 @@ from functions.contract.facts import Fact, Known, Missing, Why
 from functions.contract.rules import Matcher, Selector
 from functions.contract.signals import TriggerKind
 from functions.contract.telemetry import Row
-from functions.evidence.bundle import Bundle
-from functions.evidence.bundle_files import BundleError
+from functions.evidence.bundle.files import BundleError
+from functions.evidence.bundle.reading import Bundle
 from functions.evidence.questions import Question
 from functions.evidence.sources import Metadata
 from functions.evidence.stored import stored_labels

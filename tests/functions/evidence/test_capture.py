@@ -15,7 +15,7 @@ from functions.contract.policy import Policy
 from functions.contract.rules import Rule, RuleKind
 from functions.contract.signals import Subject, Trigger, TriggerKind
 from functions.contract.telemetry import Target
-from functions.evidence.capture import About, Captured, CaptureError, Limits, capture
+from functions.evidence.bundle.capture import About, Captured, CaptureError, Limits, capture
 from functions.evidence.masking import Masks
 from functions.evidence.sources import Metadata
 from functions.knowledge import load

@@ -20,7 +20,7 @@ from functions.contract.findings import Verdict
 from functions.contract.report import AuditReport
 from functions.contract.signals import CLUSTER, AuditRequest, Scope, Trigger, TriggerKind
 from functions.evidence.meter import REQUESTS, SPARE
-from functions.evidence.prometheus import Access
+from functions.evidence.prometheus.source import Access
 from functions.settings import Settings
 from tests.support.prometheus import prometheus
 from tests.support.recorder import Recorder, Sent

@@ -15,7 +15,7 @@ from functions.contract.policy import Policy
 from functions.contract.telemetry import DeviceSeries, Row, Target
 from functions.evidence import objects as reduce
 from functions.evidence import plan, relevance
-from functions.evidence.bundle import Bundle
+from functions.evidence.bundle.reading import Bundle
 from functions.evidence.devices import resolve
 from functions.evidence.places import Places, host_of, node_of
 from functions.evidence.stored import stored_labels

@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 
 from functions.contract.facts import Known, Missing, Why
-from functions.evidence.kubernetes import KubernetesSource, Timing
-from functions.evidence.kubernetes_answers import Change
-from functions.evidence.kubernetes_errors import Expired, KubernetesError, NotConfigured
+from functions.evidence.kubernetes.answers import Change
+from functions.evidence.kubernetes.errors import Expired, KubernetesError, NotConfigured
+from functions.evidence.kubernetes.source import KubernetesSource, Timing
 from tests.support.kubernetes import FakeKubernetes, status
 
 FAST = Timing(request=5, watch=2, backoff=0.02)
@@ -300,5 +300,5 @@ async def test_credentials_that_expired_are_read_again(cluster: FakeKubernetes, 
 
 def test_importing_it_does_not_import_the_client() -> None:
     """Its import costs half a second, which a function that needs no cluster must not pay."""
-    code = "import sys, functions.evidence.kubernetes as k; sys.exit('kubernetes' in sys.modules)"
+    code = "import sys, functions.evidence.kubernetes.source as k; sys.exit('kubernetes' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,10 +13,10 @@ import pytest
 from functions.contract.facts import Facts, Known, Windows
 from functions.contract.policy import Policy
 from functions.contract.signals import Scope
-from functions.evidence.bundle import Bundle
-from functions.evidence.capture import About, capture
+from functions.evidence.bundle.capture import About, capture
+from functions.evidence.bundle.reading import Bundle
 from functions.evidence.gather import gather
-from functions.evidence.prometheus import Access, PrometheusSource
+from functions.evidence.prometheus.source import Access, PrometheusSource
 from functions.knowledge import load
 from tests.support.exporters import exporters
 from tests.support.prometheus import BINARIES, job, prometheus

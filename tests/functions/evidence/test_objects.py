@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from functions.contract.cluster import Workload
 from functions.evidence import objects
+from functions.evidence.raw import Unusable, instant, quantity
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -33,12 +34,12 @@ def container(name: str = "main", **resources: Any) -> dict[str, Any]:
     [("8", 8), (4, 4), ("1k", 1000), ("100m", 0.1), ("2Ki", 2048), ("1e3", 1000), (" 3 ", 3), ("1E", 1e18), (0.5, 0.5)],
 )
 def test_quantities_are_read_as_kubernetes_writes_them(value: object, number: float) -> None:
-    assert objects.quantity(value) == pytest.approx(number)
+    assert quantity(value) == pytest.approx(number)
 
 
 @pytest.mark.parametrize("value", [None, "", "eight", "1KiB", True, float("nan"), float("inf"), [], {}, "9" * 100])
 def test_what_is_no_quantity_is_none(value: object) -> None:
-    assert objects.quantity(value) is None
+    assert quantity(value) is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_what_is_no_quantity_is_none(value: object) -> None:
     ],
 )
 def test_times_are_read_with_any_fraction_and_zone(value: object, wanted: datetime | None) -> None:
-    assert objects.instant(value) == wanted
+    assert instant(value) == wanted
 
 
 def test_only_what_counts_devices_is_a_gpu_resource() -> None:
@@ -274,7 +275,7 @@ REDUCERS = [objects.pod, objects.node, objects.workload, objects.configmap, obje
 )
 @pytest.mark.parametrize("reduce", REDUCERS)
 def test_what_has_no_name_is_refused(reduce: Any, raw: Any) -> None:
-    with pytest.raises(objects.Unusable):
+    with pytest.raises(Unusable):
         reduce(raw)
 
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from functions.contract.facts import Fact, Known, Missing, Why
 from functions.contract.rules import Matcher, Selector
 from functions.evidence.meter import metered
-from functions.evidence.prometheus import Access, PrometheusSource
+from functions.evidence.prometheus.source import Access, PrometheusSource
 from functions.evidence.questions import Question
 from tests.support.exporters import exporters
 from tests.support.metric_server import MetricServer, metric_server, refusal, vector

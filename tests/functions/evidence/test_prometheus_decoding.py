@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from functions.evidence.prometheus_decoding import LONG, decoded
+from functions.evidence.prometheus.decoding import LONG, decoded
 
 #: texts that look like the structure around them
 ODD = ['},{"metric":{', ',{"metric":{"a":"b"},', "]}]", '"result":[', "\\", '\\"', "", "δ ✓", '[{"metric":{}}]', "\n\t"]

@@ -16,7 +16,7 @@ from functions.contract.facts import Facts, Known, Missing, Why
 from functions.contract.findings import Finding
 from functions.contract.requests import Span, Trace
 from functions.contract.signals import CLUSTER, AuditRequest, Scope, Signal, TriggerKind
-from functions.evidence.bundle import Bundle
+from functions.evidence.bundle.reading import Bundle
 from functions.reports.context import MAX_TRACES, MAX_WORKLOADS, context
 from tests.support.reports import finding, signal
 from triggers.commands.demo import DEMO

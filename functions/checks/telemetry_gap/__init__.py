@@ -1,0 +1,1 @@
+"""Telemetry gaps: `check.py` is the check, the other files are its parts."""

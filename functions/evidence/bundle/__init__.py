@@ -1,0 +1,1 @@
+"""Bundles, read and written: recorded evidence that is judged without a cluster (docs/bundle.md)."""
