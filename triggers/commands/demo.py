@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import shutil
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -83,8 +84,9 @@ async def _play(out: Path) -> None:
         clock.now = bundle.current + intake.STALENESS * 2
         await _work(shared, out)
         await store.close()
-    print(f"Reports and postmortem stubs: {out}/. Every finding: telltale audit --bundle {_near(DEMO / 'incident')}")
-    print(f"The board over it: TELLTALE_CLUSTER={bundle.cluster} TELLTALE_DATA_DIR={data} telltale run, then http://127.0.0.1:8080/")
+    program = _near(Path(sys.argv[0]))  # `make` puts it where no shell looks
+    print(f"Reports and postmortem stubs: {out}/. Every finding: {program} audit --bundle {_near(DEMO / 'incident')}")
+    print(f"The board over it: TELLTALE_CLUSTER={bundle.cluster} TELLTALE_DATA_DIR={data} {program} run, then http://127.0.0.1:8080/")
 
 
 def _near(path: Path) -> Path:
