@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from functions.contract.facts import Facts, Missing, Why, Windows
 from functions.contract.policy import Policy
 from functions.contract.signals import AuditRequest
 from functions.settings import Settings, SettingsError, policy_from, read_policy, variable_of
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from functions.audit import Gather, Standards
     from functions.chat.redact import Redactor
     from functions.checks.base import Check
+    from functions.contract.facts import Facts, Missing, Windows
     from functions.evidence.bundle.reading import Bundle
     from functions.evidence.kept import Kept
     from functions.evidence.kubernetes.source import KubernetesSource
@@ -82,6 +82,7 @@ def bundle_standards(bundle: Bundle, checks: Sequence[Check]) -> Standards:
 
 def bundle_gather(bundle: Bundle, standards: Standards) -> Gather:
     """Facts of a bundle, whatever the instants asked for: a bundle has two."""
+    from functions.contract.facts import Windows
     from functions.evidence import gather as gathering
 
     async def gather(request: AuditRequest, _windows: Windows, needs: frozenset[str]) -> Facts:
@@ -239,5 +240,7 @@ def _text(file: Path) -> str | Missing:
 
 
 def _unread(place: object, error: OSError | UnicodeDecodeError) -> Missing:
+    from functions.contract.facts import Missing, Why
+
     why = error.strerror if isinstance(error, OSError) else f"not UTF-8 text (byte {error.start})"
     return Missing(Why.MALFORMED, f"{place}: {why}", str(place))

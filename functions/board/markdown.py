@@ -4,22 +4,28 @@ links lead to http and https alone."""
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
 from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 #: parts of CommonMark that our reports don't use and that names from outside must not become
 _NOT_OURS = ("autolink", "blockquote", "code", "entity", "hr", "html_block", "html_inline", "image", "lheading", "reference")
 
 
-class _Reader(MarkdownIt):
-    def validateLink(self, url: str) -> bool:
-        return url.startswith(("http://", "https://"))
+def _leads_to_the_web(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
 
 
 @lru_cache(maxsize=1)
 def _reader() -> MarkdownIt:
-    return _Reader("commonmark", {"html": False}).disable(list(_NOT_OURS))
+    from markdown_it import MarkdownIt  # a page without any does without
+
+    reader = MarkdownIt("commonmark", {"html": False}).disable(list(_NOT_OURS))
+    reader.validateLink = _leads_to_the_web  # type: ignore[method-assign]
+    return reader
 
 
 def inline(text: str) -> Markup:

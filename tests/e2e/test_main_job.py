@@ -172,7 +172,7 @@ def throttle(namespace: str = "default", name: str = "telltale") -> list[dict[st
     return [level, flow]
 
 
-async def refusals(lab: Lab, seconds: float = 20) -> None:
+async def refusals(lab: Lab, seconds: float = 90) -> None:
     """Wait until the API server has answered Telltale with 429."""
     async with asyncio.timeout(seconds):
         while True:

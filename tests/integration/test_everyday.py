@@ -266,7 +266,7 @@ async def test_a_node_that_comes_back_without_its_mapping_is_told_and_the_repair
     told = await day.job.chat.wait(lambda m: m["kind"] == "summary" and "fail" in m["report"]["audit"]["verdict"])
     assert about(told) == ("rejoin", "rejoined")
     assert codes(told) == {"label-mapping/pod-missing"}
-    assert f"chat-prod/{node.successor}` on {NODE}" in told["text"]
+    assert f"chat-prod/{node.successor}` on `{NODE}`" in told["text"]
     [finding] = await day.job.finding("label-mapping/pod-missing")
     assert (finding["subject"]["pod"], finding["subject"]["node"]) == (node.successor, NODE)
     assert finding["evidence"], "a statement without evidence"

@@ -97,7 +97,7 @@ async def a_rollout_while_prometheus_is_away_is_unknown_and_judged_by_itself_whe
         await roll(here.cluster)
         unknown = await here.job.told("summary", "rollout", "complete")
         assert unknown["report"]["audit"]["verdict"] == "unknown"
-        assert "is unknown**, which is not healthy" in unknown["text"]
+        assert "unknown**, which is not healthy" in unknown["text"]
         assert here.job.server.url in unknown["text"], "it does not say what can't be reached"
         again = await here.job.audited("rollout", "complete", more_than=1)
         assert again["verdict"] == "unknown"

@@ -43,7 +43,7 @@ HEAVY = {
     "functions.evidence.gather",
 }
 #: the pages are the board's work
-NEEDED = {"board": {"jinja2", "markdown_it"}}
+NEEDED = {"board": {"jinja2"}}
 
 FIRST = {"audit": ("dev.telltale.audit.due", b'{"audit": "gone"}'), "report": ("dev.telltale.audit.completed", b'{"audit": "gone"}')}
 
