@@ -104,7 +104,9 @@ def _chosen(request: web.Request) -> Chosen:
     """What a list is narrowed to; what isn't known narrows nothing."""
     severity, check, state = (request.query.get(name, "") for name in ("severity", "check", "state"))
     return Chosen(
-        severity if severity in _SEVERITIES else "", check if check and check in _checks() else "", state if state == "all" else ""
+        severity if severity in _SEVERITIES else "",
+        check if check and check in _checks() else "",
+        state if state == "all" else "",
     )
 
 
