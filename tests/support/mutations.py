@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -62,7 +63,7 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def _put(document: Any, path: tuple[Any, ...], random: Random) -> Any:
     if not path:
-        return random.choice(VALUES)
+        return deepcopy(random.choice(VALUES))
     holder = document
     for key in path[:-1]:
         holder = holder[key]
@@ -71,7 +72,7 @@ def _put(document: Any, path: tuple[Any, ...], random: Random) -> Any:
         if random.random() < 0.4:
             holder["x"] = lost
     else:
-        holder[path[-1]] = random.choice(VALUES)
+        holder[path[-1]] = deepcopy(random.choice(VALUES))
     return document
 
 
