@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from functions.checks.impact import Users, World, counted, stored
@@ -12,7 +12,7 @@ from functions.contract.facts import Fact, Known
 from functions.contract.findings import Subject, Unjudged
 from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, Rule, SelectorCount
-from functions.contract.telemetry import Target
+from functions.contract.telemetry import MetricSchema, Target
 from functions.knowledge import Knowledge
 from functions.knowledge.signals import SILENT
 from functions.promql import Changes, read_panel
@@ -73,10 +73,23 @@ class Watched:
 
 
 def _gone_jobs(seen: Seen) -> frozenset[str]:
-    """Jobs that scraped Pods before, and have neither a target nor a series now."""
+    """Jobs that scraped Pods before, have neither a target nor a series now, and don't live on under another name."""
     now, before = (f.value if isinstance(f, Known) else () for f in (seen.targets, seen.targets_before))
-    living = {row.job for row in seen.schema} | {t.job for t in now}
-    return frozenset(t.job for t in before if t.labels.get("pod")) - living
+    names, earlier = _names_of(seen.schema), _names_of(seen.schema_before)
+    living = names.keys() | {t.job for t in now}
+    called = [held for job, held in names.items() if job not in earlier]
+    gone = frozenset(t.job for t in before if t.labels.get("pod")) - living
+    return frozenset(job for job in gone if not any(earlier.get(job, frozenset()) and earlier[job] <= held for held in called))
+
+
+def _names_of(schema: Iterable[MetricSchema]) -> dict[str, set[str]]:
+    """What each job stores, without what the server writes for every target."""
+    names: dict[str, set[str]] = {}
+    for row in schema:
+        held = names.setdefault(row.job, set())
+        if row.name != "up" and not row.name.startswith("scrape_"):
+            held.add(row.name)
+    return names
 
 
 def behind_broken(

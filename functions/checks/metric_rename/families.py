@@ -6,7 +6,7 @@ compared here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from functions.contract.telemetry import MetricSchema
@@ -77,6 +77,12 @@ def _family(name: str, metrics: Mapping[str, MetricSchema]) -> str:
         # the instant a counter was created belongs to the counter
         return base if base in metrics or base + "_total" not in metrics else base + "_total"
     return name
+
+
+def companion(name: str, known: Collection[str]) -> bool:
+    """Whether a name is only the instant at which a known counter or histogram was created: it succeeds nobody."""
+    base = name.removesuffix("_created")
+    return base != name and (base in known or base + "_total" in known)
 
 
 def _is_part(base: str, suffix: str, metrics: Mapping[str, MetricSchema]) -> bool:

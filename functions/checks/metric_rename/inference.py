@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from functions.checks.metric_rename.families import Family
+from functions.checks.metric_rename.families import Family, companion
 from functions.checks.metric_rename.likeness import FEATURES, Evidence, Model, Setting, sample, word_weights
 from functions.checks.metric_rename.matching import assign, marginals
 from functions.checks.metric_rename.patterns import Rules, rules
@@ -74,7 +74,7 @@ def infer(
     model: Model = MODEL,
 ) -> dict[str, Guess]:
     """Lost name -> guess. Candidates are names new at the cut, or that stood beside it before; none is `taken` already."""
-    new = [f for name, f in sorted(after.items()) if name not in before and name not in taken]
+    new = [f for name, f in sorted(after.items()) if name not in before and name not in taken and not companion(name, before)]
     if not lost:
         return {}
     evidence = Evidence(lost, new, setting(before, after, words), kept(before, after, {*taken, *(f.name for f in lost)}))

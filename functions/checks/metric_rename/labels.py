@@ -150,7 +150,7 @@ def _likeness(label: str, name: str, held: Sequence[tuple[Family, Family]], worl
     overlap = _overlap(label, name, world)
     even = sum(was.labels[label] * now.series == now.labels.get(name, 0) * was.series for was, now in held) * 2 > len(held)
     alike = _alike(label, name, world.words)
-    if overlap >= 0.5:
+    if overlap >= 0.5 and not _ordinals(label, world):
         return min(0.96, 0.75 + 0.2 * overlap + (0.05 if even else -0.05)), f"{round(overlap * 100)} % of its values are the same"
     if even and (same := _written_otherwise(label, name, world)):
         return 0.85, same
@@ -174,6 +174,12 @@ def _overlap(label: str, name: str, world: LabelWorld) -> float:
     """Share of the lost label's values that the new one shows."""
     before, now = world.values_before.get((world.job, label)), world.values.get((world.job, name))
     return share(before.values, now.values) if before and now else 0.0
+
+
+def _ordinals(label: str, world: LabelWorld) -> bool:
+    """Whether the lost label only counted (0, 1, 2 …): any two such labels share their values by chance."""
+    before = world.values_before.get((world.job, label))
+    return before is not None and all(value.isdecimal() and len(value) < 3 for value in before.values)
 
 
 def _written_otherwise(label: str, name: str, world: LabelWorld) -> str:

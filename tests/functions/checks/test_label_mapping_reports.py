@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from functions import wiring
 from functions.audit import judge
-from functions.checks import base
+from functions.checks import CHECKS, base
 from functions.contract.facts import Windows
 from functions.contract.findings import CheckResult, Finding, Verdict
 from functions.contract.signals import CLUSTER, AuditRequest
@@ -22,7 +21,7 @@ from tests.functions.checks.reports_table import cases
 async def judged(folder: Path, ids: tuple[str, ...]) -> dict[str, CheckResult]:
     """The results of some checks on a bundle directory."""
     bundle = Bundle.read(folder)
-    checks = [importlib.import_module(f"functions.checks.{id_.replace('-', '_')}").CHECK for id_ in ids]
+    checks = [check for check in CHECKS if check.id in ids]
     standards = wiring.bundle_standards(bundle, checks)
     request = AuditRequest("table", CLUSTER, bundle.trigger, bundle.baseline)
     windows = Windows(bundle.baseline, bundle.current)

@@ -7,7 +7,7 @@ from math import prod
 
 import pytest
 
-from functions.checks.metric_rename.families import families
+from functions.checks.metric_rename.families import companion, families
 from functions.checks.metric_rename.matching import assign, marginals
 from functions.checks.metric_rename.patterns import NO_RULES, contrast, contrasts, rules
 from functions.checks.metric_rename.successors import How, State, Succession
@@ -303,3 +303,17 @@ def test_a_restart_renames_nothing() -> None:
     before = [metric("app_jobs_total", 9000.0, type="counter"), metric("app_errors_total", 12.0, type="counter")]
     after = [metric("app_jobs_total", 4.0, type="counter")]
     assert infer(before, after) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "only"),
+    [
+        ("vllm:prompt_tokens_created", {"vllm:prompt_tokens_total"}, True),
+        ("request_seconds_created", {"request_seconds"}, True),
+        ("pods_created", {"pods"}, True),
+        ("pods_created", {"nodes_total"}, False),
+        ("vllm:prompt_tokens_total", {"vllm:prompt_tokens_total"}, False),
+    ],
+)
+def test_the_instant_at_which_a_counter_was_created_succeeds_nobody(name: str, known: set[str], only: bool) -> None:
+    assert companion(name, known) is only
