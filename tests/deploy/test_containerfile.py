@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,15 @@ def test_a_role_runs_from_a_read_only_place_without_a_home(app: Path, tmp_path: 
             folder.chmod(0o755)
     assert ended == 0
     assert {str(p) for p in app.rglob("*")} == before, "nothing is written beside the program"
+
+
+def test_the_bill_of_materials_names_what_is_installed_with_its_version() -> None:
+    installed = Path(sysconfig.get_path("purelib"))
+    printed = subprocess.run(step("sbom", installed), check=True, capture_output=True, text=True).stdout
+    bill = json.loads(printed)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    named = {re.sub(r"[-_.]+", "-", c["name"]).lower(): c["version"] for c in bill["components"]}
+    pinned = dict(re.findall(r"^([\w.-]+)==([\w.]+)(?: ;.*)? \\$", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    assert len(pinned) > 20
+    assert {name: version for name, version in pinned.items() if named.get(name, version) != version} == {}
+    assert {"aiohttp", "redis", "kubernetes", "cloudevents"} <= named.keys()
