@@ -280,7 +280,7 @@ async def test_a_node_that_comes_back_without_its_mapping_is_told_and_the_repair
             assert response.status == 200
         stub = await day.job.chat.wait(lambda m: m["kind"] == "postmortem")
     assert f"node {NODE} has rejoined" in stub["text"]
-    assert f"`label-mapping/pod-missing` `chat-prod/{node.successor}` on `{NODE}`" in stub["text"]
+    assert f"`label-mapping/pod-missing` `chat-prod/{node.successor} on {NODE}`" in stub["text"]
 
     await node.expose(mapped=True)
     await day.restart(OFTEN)
