@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.ports import free_port
 from tests.support.redis import Server, valkey_server
 from triggers.cli import ROLES
 
@@ -58,12 +59,6 @@ def first_request(role: str) -> bytes:
     """What wakes a role: its own kind of work, with nothing to do."""
     kinds = {"intake": b"dev.knative.sources.ping", "report": b"dev.knative.sources.ping"}
     return _PAGE if role == "board" else _EVENT % kinds.get(role, b"dev.example.nothing")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def accepted(role: str, port: int, process: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cold_start.__main__ import accepted, free_port
+from benchmarks.cold_start.__main__ import accepted
+from tests.support.ports import free_port
 from tests.support.redis import Server, valkey_server
 
 ROOT = Path(__file__).resolve().parents[2]

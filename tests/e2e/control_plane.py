@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import urllib.request
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.support.ports import free_port
 
 TOKEN = "test-admin-token"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
@@ -31,12 +32,6 @@ def missing_assets() -> str:
         return "KUBEBUILDER_ASSETS is not set"
     absent = [name for name in (*PROGRAMS, "kwok-stages.yaml") if not (Path(folder) / name).exists()]
     return f"KUBEBUILDER_ASSETS lacks {', '.join(absent)}" if absent else ""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @dataclass

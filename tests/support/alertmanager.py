@@ -5,19 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 
-
-def free_port() -> int:
-    """A port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.support.ports import free_port
 
 
 def binary() -> str | None:

@@ -27,7 +27,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.support.alertmanager import free_port
+from tests.support.ports import free_port
 from tests.support.tls import Authority
 
 ROOT = Path(__file__).resolve().parents[2]

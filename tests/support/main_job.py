@@ -24,10 +24,10 @@ import aiohttp
 import yaml
 
 from functions.evidence.exposition import sections
-from tests.support.alertmanager import free_port
 from tests.support.exporters import Exporters, exporters
 from tests.support.inbox import Inbox, Message, inbox
 from tests.support.kubernetes import FakeKubernetes
+from tests.support.ports import free_port
 from tests.support.prometheus import Server, job, prometheus
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -29,6 +28,7 @@ import aiohttp
 import yaml
 
 from tests.support.exporters import Exporters
+from tests.support.ports import free_port
 
 INTERVAL = 1
 
@@ -218,10 +218,3 @@ async def _ready(server: Server) -> bool:
                         return True
             await asyncio.sleep(0.05)
     return False
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,7 +1,7 @@
 """What whole expressions amount to, recording rules followed: the answers of one world, each found once.
 
 How an expression depends on its selectors and labels is `functions.promql`'s knowledge; what one selector over stored
-series amounts to is `_impact_world`'s.
+series amounts to is `world.py`'s.
 """
 
 from __future__ import annotations

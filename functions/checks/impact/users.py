@@ -1,7 +1,7 @@
 """Who uses a name, a label or a value: rules and dashboards, recording rules followed, each with what to write instead.
 
 An index over the expressions as `functions.promql` reads them, built once; which of the users are dead or wrong is
-judged in `impact.py`.
+judged in `impact/__init__.py`.
 """
 
 from __future__ import annotations

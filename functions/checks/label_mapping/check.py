@@ -1,7 +1,7 @@
 """label-mapping: can a person go from a device to the Pod that uses it, and back?
 
 Each device series is compared with the Pods, Nodes and claims of the cluster. What is missing behind a failed scrape
-is `telemetry-gap`'s to tell, a changed spelling `metric-rename`'s. The rules are in the modules `_mapping_*`; here are
+is `telemetry-gap`'s to tell, a changed spelling `metric-rename`'s. The rules are in the modules beside this; here are
 the order and what was proven.
 """
 

@@ -1,6 +1,6 @@
 """Rules and dashboards that a change killed (`rule-dead`, `dashboard-dead`), or whose answers it made wrong (`grouping-collapsed`).
 
-Which they are is judged in `impact.py`; what never had data, or lost it through anything else, is telemetry-gap's.
+Which they are is judged in `functions.checks.impact`; what never had data, or lost it through anything else, is telemetry-gap's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """metric-rename: did a name, a label, a value, a type, a scale or a meaning change, and who still relies on the old one?
 
-Compares the schema of two instants, job by job. What became of a lost name is decided in `_successors.py` for this
+Compares the schema of two instants, job by job. What became of a lost name is decided in `successors.py` for this
 check and telemetry-gap alike; names that vanished without a word are telemetry-gap's. What a down target or a gone
-workload explains is unjudged here. What changed is put together in `_rename_changes.py`, who is hit is asked of
-`impact.py`; here are the order and what was proven.
+workload explains is unjudged here. What changed is put together in `changes.py`, who is hit is asked of
+`functions.checks.impact`; here are the order and what was proven.
 """
 
 from __future__ import annotations

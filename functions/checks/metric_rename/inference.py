@@ -2,7 +2,7 @@
 
 "No successor" is always one of the answers: dropped names must not steal a candidate. Two passes: what the plain pairs
 show the release to have done to its names as a whole is evidence for the others. What HELP announces or the catalogue
-knows is heard before this, in `_rename_job.py`.
+knows is heard before this, in `job.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What agrees is weighed against how often it agrees by accident in this job: a label set that every metric has, a level
 of zero or a HELP text of the whole collector tells nothing, a rare one much. Which pairs are in the end taken for
-renames, and with what confidence, is decided in `_rename_inference.py`.
+renames, and with what confidence, is decided in `inference.py`.
 """
 
 from __future__ import annotations

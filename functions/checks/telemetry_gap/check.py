@@ -3,7 +3,7 @@
 From the scrape to the rule: targets, bodies, coverage of nodes and devices, names that were there before or must be,
 values that cannot be, the metrics server itself, and rules that select nothing. The nearest cause speaks: what a
 broken target hides is unjudged with a pointer to it. Renames are `metric-rename`'s, Pods on devices
-`label-mapping`'s. The rules are in the modules `_gap_*`; here are the order and what was proven.
+`label-mapping`'s. The rules are in the modules beside this; here are the order and what was proven.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names that were stored in the baseline and are gone now, without a successor: `went-silent`.
 
-What became of a name is decided in `_successors.py`, for this check and for metric-rename alike; here are those that
+What became of a name is decided in `metric_rename/successors.py`, for this check and for metric-rename alike; here are those that
 nothing explains. An event that has not happened, a process that has only just started, a node that was split into MIG
 instances are no loss. One finding a name; one for a job that is gone as a whole.
 """

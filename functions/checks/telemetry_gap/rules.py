@@ -1,7 +1,7 @@
 """Rules that select nothing: `alert-blind`.
 
 A rule is blind when a selector that its expression needs finds no series, so that it can never fire. What a rule
-amounts to is judged in `impact.py`, with metric-rename's eyes as well: what a change of names killed is its word.
+amounts to is judged in `functions.checks.impact`, with metric-rename's eyes as well: what a change of names killed is its word.
 """
 
 from __future__ import annotations
