@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from functions.contract.rules import Matcher
 from functions.contract.telemetry import Row
 from functions.evidence.matching import compare, matches
-from functions.evidence.ranges import KEEPS_NAME, RANGE_functionsTIONS
+from functions.evidence.ranges import KEEPS_NAME, RANGE_FUNCTIONS
 
-__all__ = ["LABEL", "METRIC", "PART", "Question", "RANGE_functionsTIONS", "Series", "compare", "matches", "one_of", "selector"]
+__all__ = ["LABEL", "METRIC", "PART", "RANGE_FUNCTIONS", "Question", "Series", "compare", "matches", "one_of", "selector"]
 
 #: The label that carries the metric's name where a range function drops it.
 METRIC = "telltale_metric"
@@ -178,7 +178,7 @@ class Question:
                 continue
             if not all(matches(m, labels.get(m.label, "")) for m in others):
                 continue
-            value = RANGE_functionsTIONS[self.over[0]](samples, self.over[1]) if self.over else samples[-1][1]
+            value = RANGE_FUNCTIONS[self.over[0]](samples, self.over[1]) if self.over else samples[-1][1]
             if value is None or not self._kept(value):
                 continue
             kept = {k: v for k, v in labels.items() if k != "__name__" or not self.over or self.over[0] in KEEPS_NAME}

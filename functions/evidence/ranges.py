@@ -35,7 +35,7 @@ def rate(samples: Samples, span: float) -> float | None:
 #: The functions whose result is still the metric itself, so that it keeps its name.
 KEEPS_NAME = frozenset({"last_over_time"})
 
-RANGE_functionsTIONS: Mapping[str, Callable[[Samples, float], float | None]] = {
+RANGE_FUNCTIONS: Mapping[str, Callable[[Samples, float], float | None]] = {
     "changes": changes,
     "count_over_time": lambda samples, span: float(len(samples)),
     "max_over_time": lambda samples, span: max((v for _, v in samples if not math.isnan(v)), default=math.nan),

@@ -19,7 +19,7 @@ _PIECE = re.compile(
 )
 _NUMBERS = frozenset({"__interval_ms", "__range_ms", "__range_s", "__rate_interval_ms", "__from", "__to"})
 _DURATIONS = frozenset({"__interval", "__range", "__rate_interval", "__auto_interval"})
-_functionsTION = re.compile(r"\s*(label_values|label_names|query_result|metrics)\s*\(\s*", re.IGNORECASE)
+_FUNCTION = re.compile(r"\s*(label_values|label_names|query_result|metrics)\s*\(\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Query:
 def query(expr: str) -> Query:
     """Replace variables and unwrap Grafana's own functions."""
     text, holes, variables = _without_variables(expr)
-    found = _functionsTION.match(text)
+    found = _FUNCTION.match(text)
     if found is None:
         return Query(text, holes, variables)
     end = len(text.rstrip())
