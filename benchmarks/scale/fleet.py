@@ -16,6 +16,8 @@ GPUS_A_NODE = 8
 GPUS_A_TEAM = 100
 GPUS_A_RULE = 5
 EXPORTER = "nvidia-dcgm-exporter"
+#: The addresses of exporter Pods begin here, those of the Pods with GPUs at 0.
+EXPORTERS = 500_000
 
 #: old name, new name, type, lowest and highest value before, factor between the units
 FAMILIES = (
@@ -102,11 +104,18 @@ class Fleet:
     def targets(self) -> dict[str, list[tuple[str, dict[str, str]]]]:
         """job -> (name of the exporter's path, target labels)."""
         dcgm = [
-            (f"dcgm-{n}", {"instance": f"{address(n)}:9400", **_place("gpu-operator", exporter_pod(n), EXPORTER), "node": node_name(n)})
+            (
+                f"dcgm-{n}",
+                {
+                    "instance": f"{pod_address(EXPORTERS + n)}:9400",
+                    **_place("gpu-operator", exporter_pod(n), EXPORTER),
+                    "node": node_name(n),
+                },
+            )
             for n in range(self.nodes)
         ]
         vllm = [
-            (f"vllm-{g.number}", {"instance": f"{address(g.node)}:{8000 + g.index}", **_place(g.namespace, g.pod, "main")})
+            (f"vllm-{g.number}", {"instance": f"{pod_address(g.number)}:8000", **_place(g.namespace, g.pod, "main")})
             for g in self.devices[::100]
         ]
         kubelet = [(f"kubelet-{n}", {"instance": f"{address(n)}:10250", "node": node_name(n)}) for n in range(self.nodes)]
@@ -192,6 +201,11 @@ def node_name(n: int) -> str:
 
 def address(n: int) -> str:
     return f"10.{1 + n // 250}.{n % 250}.7"
+
+
+def pod_address(n: int) -> str:
+    """Of the Pod that holds GPU n, or of the exporter of node n - EXPORTERS."""
+    return f"172.{16 + n // 62500}.{n // 250 % 250}.{n % 250 + 1}"
 
 
 def exporter_pod(n: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.scale.fleet import EXPORTER, GPUS_A_NODE, Fleet, address, exporter_pod, node_name
+from benchmarks.scale.fleet import EXPORTER, EXPORTERS, GPUS_A_NODE, Fleet, address, exporter_pod, node_name, pod_address
 
 Raw = dict[str, Any]
 
@@ -14,13 +14,15 @@ CREATED = "2026-03-02T06:00:00Z"
 def objects(fleet: Fleet) -> list[Raw]:
     """Nodes, the exporter's DaemonSet and its Pods, and the Pods that hold the GPUs with their Deployments."""
     found = [_node(n) for n in range(fleet.nodes)]
-    found += [_pod("gpu-operator", exporter_pod(n), n, ("DaemonSet", EXPORTER), EXPORTER) for n in range(fleet.nodes)]
+    found += [
+        _pod("gpu-operator", exporter_pod(n), n, pod_address(EXPORTERS + n), ("DaemonSet", EXPORTER), EXPORTER) for n in range(fleet.nodes)
+    ]
     found.append(_workload("DaemonSet", "gpu-operator", EXPORTER))
     sets: dict[str, str] = {}
     for g in fleet.devices:
         owner = g.pod.rsplit("-", 2)[0] + "-5d8f7c9b64"
         sets[owner] = g.namespace
-        found.append(_pod(g.namespace, g.pod, g.node, ("ReplicaSet", owner), "main", gpus=1))
+        found.append(_pod(g.namespace, g.pod, g.node, pod_address(g.number), ("ReplicaSet", owner), "main", gpus=1))
     for owner, namespace in sets.items():
         name = owner.rpartition("-")[0]
         found.append(_workload("Deployment", namespace, name))
@@ -117,7 +119,7 @@ def _template(container: str, gpus: int = 0) -> Raw:
     }
 
 
-def _pod(namespace: str, name: str, node: int, owner: tuple[str, str], container: str, gpus: int = 0) -> Raw:
+def _pod(namespace: str, name: str, node: int, ip: str, owner: tuple[str, str], container: str, gpus: int = 0) -> Raw:
     conditions = [
         {"type": t, "status": "True", "lastProbeTime": None, "lastTransitionTime": CREATED}
         for t in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -130,7 +132,7 @@ def _pod(namespace: str, name: str, node: int, owner: tuple[str, str], container
         "spec": {**_template(container, gpus), "nodeName": node_name(node)},
         "status": {
             "phase": "Running",
-            "podIP": address(node),
+            "podIP": ip,
             "hostIP": address(node),
             "startTime": CREATED,
             "conditions": conditions,

@@ -21,6 +21,8 @@ class Container:
     restarts: int = 0
     #: When the running instance started; None when it is not running.
     started_at: datetime | None = None
+    #: The containerPorts it declares. A container may listen on others.
+    ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functions.contract.cluster import Node, Pod
 from functions.contract.policy import Policy
 from functions.contract.telemetry import DeviceSeries, Row, Target
-from functions.evidence.places import Places
 from functions.knowledge import Knowledge
 from functions.knowledge.devices import ATTRIBUTION, ROLES, DeviceKnowledge, Family
+from functions.places import Places
 
 Labels = Mapping[str, str]
 _Key = tuple[str, str]

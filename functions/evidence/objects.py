@@ -114,6 +114,7 @@ def _container(raw: Raw, statuses: Mapping[str, Raw]) -> Container:
         claims=tuple(text(c.get("name")) for c in items(raw, "resources", "claims") if text(c.get("name"))),
         restarts=_count(status.get("restartCount")) or 0,
         started_at=instant(at(status, "state", "running").get("startedAt")),
+        ports=tuple(port for p in items(raw, "ports") if (port := _count(p.get("containerPort"))) is not None),
     )
 
 

@@ -10,9 +10,9 @@ from functions.contract.policy import Policy
 from functions.contract.rules import Matcher
 from functions.contract.signals import Scope
 from functions.contract.telemetry import Target
-from functions.evidence.places import host_of
 from functions.knowledge import Knowledge
 from functions.knowledge.devices import ATTRIBUTION, ROLES
+from functions.places import host_of
 
 #: Concepts whose value is read device by device.
 READ = (

@@ -6,7 +6,7 @@ known is absent here, and the postmortem says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -59,9 +59,13 @@ def context(facts: Facts, findings: Sequence[Finding], signals: Sequence[Signal]
 def _affected(pods: Iterable[Pod], findings: Sequence[Finding], signals: Sequence[Signal]) -> Iterable[tuple[str, str]]:
     """(namespace, workload) in order: those that an alert names, those whose devices findings are about, the changed one."""
     holders = [p for p in pods if p.holds_gpu and not p.finished]
+    held = {(p.namespace, p.workload) for p in holders}
+    on_node: dict[str, dict[tuple[str, str], None]] = {}
+    for pod in holders:
+        on_node.setdefault(pod.node, {})[pod.namespace, pod.workload] = None
     seen: dict[tuple[str, str], None] = {}
     seen.update((pair, None) for signal in signals if signal.trigger.kind is TriggerKind.ALERT for pair in _alerted(signal.scope, holders))
-    seen.update((pair, None) for finding in findings for pair in _hit(finding, holders))
+    seen.update((pair, None) for finding in findings for pair in _hit(finding, held, on_node))
     # what holds no device comes last: an exporter that a finding or the change is about
     named = [f.subject for f in findings if f.subject.namespace and f.subject.workload]
     seen.update(((s.namespace or "", s.workload or ""), None) for s in named)
@@ -77,12 +81,12 @@ def _alerted(scope: Scope, holders: Iterable[Pod]) -> Iterable[tuple[str, str]]:
     return [(scope.namespace, f"{scope.kind}/{scope.name}")] if scope.namespace else []
 
 
-def _hit(finding: Finding, holders: Iterable[Pod]) -> Iterable[tuple[str, str]]:
+def _hit(
+    finding: Finding, held: Collection[tuple[str, str]], on_node: Mapping[str, Iterable[tuple[str, str]]]
+) -> Iterable[tuple[str, str]]:
     """The workload of a finding where it holds a device; else those that hold the devices of the finding's node."""
     own = (finding.subject.namespace or "", finding.subject.workload or "")
-    if any(own == (p.namespace, p.workload) for p in holders):
-        return [own]
-    return [(p.namespace, p.workload) for p in holders if finding.subject.node and p.node == finding.subject.node]
+    return [own] if own in held else on_node.get(finding.subject.node or "", ())
 
 
 def _workload(namespace: str, workload: str, pods: Iterable[Pod], facts: Facts) -> dict[str, Any]:

@@ -172,11 +172,11 @@ class Users:
         severity = self.severity(impact)
         return Severity.WARNING if severity is Severity.CRITICAL else severity
 
-    def weigh(self, finding: Finding, impact: tuple[Impact, ...], severity: Severity | None = None) -> Finding:
+    def weigh(self, finding: Finding, impact: tuple[Impact, ...], severity: Severity | None = None, *, listed: int = LISTED) -> Finding:
         """The finding with its users, and how grave it is through them. What is not listed is counted."""
-        more = len(impact) - LISTED
+        more = len(impact) - listed
         observed = f"{finding.observed}; {more} more use it than are listed" if more > 0 else finding.observed
-        return replace(finding, impact=impact[:LISTED], severity=severity or self.severity(impact), observed=observed)
+        return replace(finding, impact=impact[:listed], severity=severity or self.severity(impact), observed=observed)
 
 
 def _reaches(change: LabelChange, selector: Selector, label: str) -> bool:

@@ -170,7 +170,7 @@ def _service_targets(world: World) -> Iterator[Finding]:
             if series.target_pod:
                 continue  # a Pod is one exporter, whatever its host label says
             first.setdefault(target, series)
-            host = world.node_names.get(series.host.lower(), "") if series.host else ""
+            host = world.places.node_named(series.host)
             own = series.spelling.get("host", "").lower() in _OWN_HOST_LABELS
             nodes[target] |= {n for n in ((host if own else ""), series.node) if n}
     for target, seen in sorted(nodes.items()):
@@ -198,7 +198,7 @@ def _is_service(world: World, series: DeviceSeries, seen: set[str]) -> bool:
     if not host or ":" in host or host.replace(".", "").isdigit():
         return False
     lowered = host.lower()
-    if lowered in world.node_names or lowered in world.pods_by_name or world.rules.no_machine(lowered):
+    if world.places.node_named(lowered) or lowered in world.pods_by_name or world.rules.no_machine(lowered):
         return False
     service = re.fullmatch(r"[a-z0-9-]+\.[a-z0-9-]+(\.svc(\..+)?)?", lowered) is not None
     namespaces = {p.namespace for p in world.pod_list}
@@ -270,7 +270,7 @@ def _wrong_host(world: World, series: DeviceSeries) -> tuple[str, bool]:
     host = series.host.lower()
     if world.rules.no_machine(host) or world.rules.names_nothing(host):
         return "every machine has that name", False
-    named = world.node_names.get(host) or world.node_names.get(host.partition(".")[0])
+    named = world.places.node_named(host)
     if named:
         if series.node and named != series.node and series.node in world.nodes:
             return f"that is another node; the target runs on {series.node}", False

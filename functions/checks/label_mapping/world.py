@@ -20,6 +20,7 @@ from functions.contract.report import instant
 from functions.contract.telemetry import DeviceSeries, Target
 from functions.knowledge.devices import DeviceKnowledge
 from functions.knowledge.mapping import MappingKnowledge as Rules
+from functions.places import Places
 
 PodKey = tuple[str, str]
 #: (node, index or device name) -> folded UUID
@@ -113,17 +114,8 @@ class World:
         return {n.name: n for n in self.node_list}
 
     @cached_property
-    def node_names(self) -> Mapping[str, str]:
-        """Every way in which a node may be spelled, lower case -> its name. An ambiguous short name is left out."""
-        exact: dict[str, str] = {}
-        short: dict[str, set[str]] = defaultdict(set)
-        for node in self.node_list:
-            for name in (node.name, node.labels.get("kubernetes.io/hostname", ""), *node.addresses):
-                if name:
-                    exact[name.lower()] = node.name
-                    if not name.replace(".", "").isdigit():
-                        short[name.lower().partition(".")[0]].add(node.name)
-        return {**{name: next(iter(owners)) for name, owners in short.items() if len(owners) == 1}, **exact}
+    def places(self) -> Places:
+        return Places(self.node_list, self.pod_list, self.spellings)
 
     @cached_property
     def on_node(self) -> Mapping[str, tuple[Device, ...]]:
@@ -154,17 +146,14 @@ class World:
     @cached_property
     def down(self) -> Mapping[str, str]:
         """Node -> an instance of a device job there whose last scrape failed."""
-        pods = {p.name: p.node for p in self.pod_list}
-        by_ip = {p.ip: p.node for p in self.pod_list if p.ip}
         found: dict[str, str] = {}
         for target in self.targets or ():
             exporter = (target.labels.get("namespace", ""), target.labels.get("pod", "")) in self.exporters
             if target.up or not (target.job in self.jobs or exporter):
                 continue
-            host = target.instance.rpartition(":")[0] or target.instance
-            places = {pods.get(target.labels.get("pod", ""), ""), by_ip.get(host, ""), self.node_names.get(host.lower(), "")}
-            places |= {target.labels.get(label, "") for label in self.spellings.target_node}
-            found |= dict.fromkeys(places - {""}, target.instance)
+            node = self.places.node_of(target.labels, target.instance)
+            named = {target.labels.get(label, "") for label in self.spellings.target_node}
+            found |= dict.fromkeys({node, *named} - {""}, target.instance)
         return found
 
     @cached_property

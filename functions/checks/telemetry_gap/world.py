@@ -22,6 +22,7 @@ from functions.contract.findings import Evidence, Finding, Severity, Subject, Un
 from functions.contract.policy import Policy
 from functions.contract.report import instant
 from functions.contract.telemetry import DeviceSeries, Target
+from functions.places import Places
 
 if TYPE_CHECKING:
     from functions.knowledge import Knowledge
@@ -134,17 +135,8 @@ class World:
         return {n.name: n for n in self.node_list or ()}
 
     @cached_property
-    def _node_spellings(self) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for node in self.node_list or ():
-            for name in (node.name, node.labels.get("kubernetes.io/hostname", ""), *node.addresses):
-                if name:
-                    found.setdefault(name.lower(), node.name)
-        return found
-
-    @cached_property
-    def _pod_by_ip(self) -> Mapping[str, Pod]:
-        return {p.ip: p for p in self.pod_list or () if p.ip and not p.finished}
+    def _places(self) -> Places:
+        return Places(self.node_list or (), self.pod_list or (), self.knowledge.devices)
 
     @cached_property
     def _nodes_of_devices(self) -> Mapping[tuple[str, str], frozenset[str]]:
@@ -161,21 +153,20 @@ class World:
 
     def pod_of(self, target: Target) -> Pod | None:
         """The Pod behind a target: by its target labels, else by its address."""
-        named = self.pods.get((target.labels.get("namespace", ""), target.labels.get("pod", "")))
-        return named or self._pod_by_ip.get(_host(target.instance))
+        return self._places.pod_of(target.labels, target.instance)
 
     def node_of(self, target: Target) -> str:
         """The node behind a target; "" where nothing tells."""
         for label in self.knowledge.devices.target_node:
             value = target.labels.get(label, "")
             if label != "instance" and value:
-                return self._node_spellings.get(value.lower(), value)
+                return self._places.node_named(value) or value
         if (pod := self.pod_of(target)) and pod.node:
             return pod.node
         seen = self._nodes_of_devices.get(place(target), frozenset())
         if len(seen) == 1:
             return next(iter(seen))
-        return self._node_spellings.get(_host(target.instance).lower(), "")
+        return self._places.node_of(target.labels, target.instance)
 
     def subject(self, target: Target, **more: str | None) -> Subject:
         """The subject of a scrape fault."""
@@ -232,6 +223,10 @@ class World:
         return grouped
 
     @cached_property
+    def _workloads(self) -> Mapping[tuple[str, str], Workload]:
+        return {(w.namespace, w.ref): w for w in self.workload_list or ()}
+
+    @cached_property
     def _earlier(self) -> Mapping[tuple[str, str], Pod]:
         return {(p.namespace, p.name): p for p in self.earlier_pods}
 
@@ -243,7 +238,7 @@ class World:
         namespace, name = target.labels.get("namespace", ""), target.labels.get("pod", "")
         pod = self.pod_of(target) or self._earlier.get((namespace, name))
         if pod is not None:
-            return next((w for w in self._in_namespace.get(pod.namespace, ()) if w.ref == pod.workload), None)
+            return self._workloads.get((pod.namespace, pod.workload))
         made = [
             w
             for w in self._in_namespace.get(namespace, ())
@@ -269,12 +264,6 @@ def of_cluster(world: World, cluster: str) -> tuple[World, tuple[Unjudged, ...]]
         ),
         unsure,
     )
-
-
-def _host(instance: str) -> str:
-    if instance.startswith("["):
-        return instance[1:].partition("]")[0]
-    return instance.rpartition(":")[0] or instance
 
 
 def _marked(values: Mapping[str, str], mark: str) -> bool:

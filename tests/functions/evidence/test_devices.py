@@ -17,7 +17,6 @@ from functions.evidence import objects as reduce
 from functions.evidence import plan, relevance
 from functions.evidence.bundle.reading import Bundle
 from functions.evidence.devices import resolve
-from functions.evidence.places import Places, host_of, node_of
 from functions.evidence.stored import stored_labels
 from functions.knowledge import load
 
@@ -207,42 +206,10 @@ def test_an_aggregator_that_runs_on_one_node_speaks_for_several() -> None:
     assert [d.node for d in devices(rows, [target(node="n-1")], NODES)] == ["n-1", "n-2"]
 
 
-def test_two_domain_names_with_one_first_part_are_two_machines() -> None:
-    places = Places([node("gpu-1.rack-a"), node("gpu-2.rack-a")], [], load().devices)
-    assert places.node_named("gpu-1") == "gpu-1.rack-a"
-    assert places.node_named("GPU-1.RACK-A") == "gpu-1.rack-a"
-    assert places.node_named("gpu-1.rack-b") == ""
-
-
-def test_a_nodes_own_name_counts_before_anothers_address() -> None:
-    places = Places([node("a", addresses=["b"]), node("b")], [], load().devices)
-    assert places.node_named("b") == "b"
-
-
 def test_on_the_hosts_network_the_exporter_is_known_by_its_image() -> None:
     pods = [pod("proxy", "n-1", ip="10.0.0.1"), pod("dcgm-x", "n-1", "gpu", "10.0.0.1", image="nvcr.io/nvidia/k8s/dcgm-exporter:4.9.0")]
     (found,) = devices([row("10.0.0.1:9400", UUID="GPU-1")], [], NODES, pods)
     assert (found.node, found.target_pod) == ("n-1", "dcgm-x")
-
-
-@pytest.mark.parametrize(
-    ("instance", "host"),
-    [
-        ("10.0.0.1:9400", "10.0.0.1"),
-        ("[fd00::1]:9400", "fd00::1"),
-        ("fd00::1", "fd00::1"),
-        ("n-1", "n-1"),
-        ("http://n-1:9400/metrics", "n-1"),
-        ("", ""),
-        (":9400", ""),
-    ],
-)
-def test_the_host_of_an_instance(instance: str, host: str) -> None:
-    assert host_of(instance) == host
-
-
-def test_the_node_of_a_target_alone() -> None:
-    assert node_of(target("10.0.0.2:9400"), NODES, [], load().devices) == "n-2"
 
 
 # ------------------------------------------------------------------------------------------------------ all inputs

@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from functions.contract.cluster import Node, Pod
-from functions.contract.telemetry import Target
 from functions.knowledge.devices import DeviceKnowledge
 
 
 def host_of(instance: str) -> str:
     """The host part of `host:port`, `[v6]:port`, a URL or a bare host."""
+    return _address(instance)[0]
+
+
+def _address(instance: str) -> tuple[str, int | None]:
+    """Host and port; None where it names no port."""
     text = instance.partition("://")[2].partition("/")[0] or instance
     host, colon, port = text.rpartition(":")
-    return host.strip("[]") if colon and port.isdigit() and (":" not in host or host.startswith("[")) else text.strip("[]")
+    if colon and port.isdigit() and (":" not in host or host.startswith("[")):
+        return host.strip("[]"), int(port)
+    return text.strip("[]"), None
 
 
 class Places:
@@ -38,6 +44,7 @@ class Places:
             if pod.ip and pod.node and not pod.finished:
                 alive.setdefault(pod.ip, []).append(pod)
         self._by_address = alive
+        self._of_nodes = frozenset(address for node in nodes for address in node.addresses)
 
     def node_named(self, name: str) -> str:
         """The node that a host name or address means, "" where it is none or could be several."""
@@ -64,23 +71,27 @@ class Places:
         return next(iter(at)) if len(at) == 1 else self.node_named(host)
 
     def pod_of(self, labels: Mapping[str, str], instance: str) -> Pod | None:
-        """The Pod behind a target: the one its labels name, else the only one (or only exporter) at its address."""
+        """The Pod behind a target: the one its labels name, else the only one that can answer at its address."""
         for family in self._knowledge.attribution:
             if family.family != "exported" and (pod := self._pods.get((labels.get(family.namespace, ""), labels.get(family.pod, "")))):
                 return pod
-        there = self._by_address.get(host_of(instance), [])
-        if len(there) > 1:  # the host's network: a node's address is that of several Pods
-            there = [p for p in there if any(self._knowledge.is_exporter_image(c.image) for c in p.containers)]
+        host, port = _address(instance)
+        there = self._by_address.get(host, [])
+        if len(there) > 1 or host in self._of_nodes:
+            # the host's network: the kubelet and several Pods answer there, each at ports of its own
+            there = [p for p in there if port in _ports(p)] or [p for p in there if not _ports(p) and self._is_exporter(p)]
         return there[0] if len(there) == 1 else None
+
+    def _is_exporter(self, pod: Pod) -> bool:
+        return any(self._knowledge.is_exporter_image(c.image) for c in pod.containers)
 
     def has_gpus(self, node: str) -> bool:
         """Whether the node has GPU resources at all."""
         return node in self._capable
 
 
-def node_of(target: Target, nodes: Sequence[Node], pods: Sequence[Pod], knowledge: DeviceKnowledge) -> str:
-    """The node that a target runs on. For many targets make `Places` once."""
-    return Places(nodes, pods, knowledge).node_of(target.labels, target.instance)
+def _ports(pod: Pod) -> frozenset[int]:
+    return frozenset(port for container in pod.containers for port in container.ports)
 
 
 def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
