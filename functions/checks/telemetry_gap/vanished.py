@@ -5,9 +5,10 @@ A target that goes with its Pod is no fault: the Pods of the workload that was s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from functions.checks.telemetry_gap.world import Part, World, finding, place
+from functions.checks.telemetry_gap.world import SETTLE, Part, World, finding, place
 from functions.contract.cluster import Pod
 from functions.contract.findings import Evidence, Finding, Subject, Unjudged
 from functions.contract.telemetry import Target
@@ -42,7 +43,7 @@ def judge_vanished(world: World, scrapes: Scrapes) -> None:
         for job in sorted({t.job for t in gone} - {t.job for t in world.target_list}):
             scrapes.part.unjudged.append(Unjudged(Subject(job=job), "its targets are gone, and the Pods are not known"))
         return
-    covered = {(t.job, pod.uid or pod.name) for t in world.target_list if (pod := world.pod_of(t))}
+    covered, covered_before = _covered(world, world.target_list), _covered(world, world.before_list)
     earlier_jobs = {t.job for t in world.before_list}
     moved = {pod for job, pod in covered if job not in earlier_jobs}  # a job that is new scrapes them: only its name changed
     stored = {(s.job, s.target_namespace, s.target_pod) for s in world.device_list or () if s.target_pod}
@@ -54,12 +55,25 @@ def judge_vanished(world: World, scrapes: Scrapes) -> None:
                 continue
             if (job, pod.namespace, pod.name) in stored or (not scraped_now and uid in moved):
                 continue
+            if _was_there(world, pod) and (job, uid) not in covered_before:
+                continue  # its neighbours were scraped and it was not, as now
             if pod.phase != "Running" or not pod.ready or pod.deleted_at or world.young(pod.started_at or pod.created_at):
                 continue
             scrapes.part.findings.append(_lost_from_discovery(world, job, pod, scraped_now))
             scrapes.broken_nodes.setdefault(pod.node, "target-down")
             if not scraped_now:
                 scrapes.vanished_jobs.add(job)
+
+
+def _covered(world: World, targets: Iterable[Target]) -> set[tuple[str, str]]:
+    """(job, Pod) that have a target."""
+    return {(t.job, pod.uid or pod.name) for t in targets if (pod := world.pod_of(t))}
+
+
+def _was_there(world: World, pod: Pod) -> bool:
+    """Whether a Pod was old enough in the baseline to have been scraped then."""
+    began, baseline = pod.started_at or pod.created_at, world.windows.baseline
+    return began is not None and baseline is not None and (baseline - began).total_seconds() >= SETTLE
 
 
 def _scraped_workloads(world: World) -> dict[str, set[tuple[str, str]]]:

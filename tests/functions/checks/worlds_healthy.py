@@ -540,6 +540,28 @@ def an_exporter_in_the_hosts_network_beside_others() -> World:
 
 
 @healthy
+def kubelets_at_addresses_that_pods_share() -> World:
+    world = fleet(2)
+    for number in (1, 2):
+        for name in (f"a-{number}", f"proxy-{number}"):
+            if name not in world.ips:
+                world.pod(name, f"n-{number}", 0, "kube-system", owner="DaemonSet/proxy")
+            pod = next(o for o in world.objects if o["kind"] == "Pod" and o["metadata"]["name"] == name)
+            address = next(o for o in world.objects if o["metadata"]["name"] == f"n-{number}")["status"]["addresses"][1]["address"]
+            pod["status"]["podIP"] = address
+        world.both(f'# TARGET job="kubelet" instance="{address}:10250" node="n-{number}"\nkubelet_running_pods 3\n')
+    world.add("DaemonSet", "proxy", "kube-system", {})
+    return world
+
+
+@healthy
+def a_monitor_that_never_scraped_more_than_one_pod_of_a_workload() -> World:
+    world = fleet(2)
+    world.both(world.section("a-1", "vllm:num_requests_running 3\n", job="vllm", namespace="ml", port=8000))
+    return world
+
+
+@healthy
 def the_instance_became_the_name_of_the_node() -> World:
     world = one_node()
     exporter = world.exporter("n-1")
