@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from functions.checks.base import Check
     from functions.contract.facts import Facts, Missing, Windows
     from functions.evidence.bundle.reading import Bundle
-    from functions.evidence.kept import Kept
+    from functions.evidence.kept import Remembered
     from functions.evidence.kubernetes.source import KubernetesSource
     from functions.evidence.prometheus.source import PrometheusSource
     from functions.evidence.sources import MetricSource, ObjectSource
@@ -168,8 +168,8 @@ def redactor(policy: Policy) -> Redactor:
         raise SettingsError(f"policy: {error}") from None
 
 
-#: (request, now) -> the inventory that stands for the baseline where the server has nothing of it
-Recall = Callable[[AuditRequest, datetime], Awaitable["Kept | None"]]
+#: (request, now) -> what was kept from before the change, for what a server can't tell of it
+Recall = Callable[[AuditRequest, datetime], Awaitable["Remembered"]]
 
 
 def live_gather(
@@ -191,7 +191,7 @@ def live_gather(
             policy=standards.policy,
             rule_texts=rules,
             dashboards=dashboards,
-            kept=await recall(request, windows.current) if recall else None,
+            remembered=await recall(request, windows.current) if recall else None,
         )
 
     return gather

@@ -17,7 +17,7 @@ from functions.contract.policy import Policy
 from functions.contract.signals import Scope
 from functions.evidence import watched
 from functions.evidence.inventory import Inventory
-from functions.evidence.kept import Kept
+from functions.evidence.kept import Remembered
 from functions.evidence.meter import metered
 from functions.evidence.request import Request
 from functions.evidence.sources import MetricSource, ObjectSource
@@ -51,13 +51,13 @@ async def gather(  # noqa: PLR0913 (every parameter is one part of what an audit
     dashboards: Texts = (),
     jobs: frozenset[str] | None = None,
     before: ObjectSource | None = None,
-    kept: Kept | None = None,
+    remembered: Remembered | None = None,
 ) -> Facts:
     """The needed facts, each `Known` or `Missing`.
 
     `rule_texts` and `dashboards` are (origin, text) of files; `before` lists the objects as they were at the
     baseline (a bundle can); `jobs` are those that the source holds: None looks for the jobs that matter instead;
-    `kept` stands for the baseline where the source has nothing of it.
+    `remembered` stands in for what the source can't tell of the baseline.
     """
     started = time.monotonic()
     remarks: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ async def gather(  # noqa: PLR0913 (every parameter is one part of what an audit
                 selectors=seen.selectors,
                 unread=seen.unread,
                 recorded=seen.recorded,
-                kept=kept,
+                remembered=remembered,
             )
             telemetry = Telemetry(metrics, request)
             found |= await telemetry.facts()

@@ -1,8 +1,12 @@
-"""The telemetry of one good instant, small enough to keep: the baseline where a server's own history is too short.
+"""What is kept of an instant for later comparisons: what a server does not tell of its past.
 
-A Prometheus that was replaced with the upgrade has nothing from before it. What is kept are the nouns that a comparison
-needs (targets, metrics with their labels, devices, counts of selectors), not samples. When it is kept and when it counts
-is decided in `functions/baseline.py`.
+- The inventory (`Kept`) of a good instant is the baseline where a server's own history is too short: a Prometheus that was
+  replaced with the upgrade has nothing from before it. It holds the nouns that a comparison needs (targets, metrics with
+  their labels, devices, counts of selectors), not samples.
+- The texts (`Texts`): TYPE, HELP and UNIT of every name. A server tells those of now only, and a name that a rename took
+  away is no longer among them.
+
+When they are kept and which counts is decided in `functions/baseline.py`.
 """
 
 from __future__ import annotations
@@ -20,10 +24,13 @@ from functions.contract.signals import Scope
 from functions.contract.telemetry import DeviceSeries, LabelValues, MetricSchema, Target
 from functions.evidence.assemble import VALUES_KEPT
 from functions.evidence.request import Found
+from functions.evidence.sources import Metadata
 
 _SOURCE = "the last good inventory"
 #: Beyond this many device series an inventory would be too large a value for a store.
 _MOST_DEVICES = 100_000
+#: Characters of a HELP text that are kept; likeness is told by far fewer.
+_LONGEST_HELP = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,27 @@ class Kept:
         return Known(value, self.at, f"{_SOURCE}, taken {self.at:%Y-%m-%d %H:%M:%S} UTC")
 
 
-_ADAPTER = TypeAdapter(Kept)
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """TYPE, HELP and UNIT at one instant: job -> stored name -> those three."""
+
+    at: datetime
+    by_job: Mapping[str, Mapping[str, tuple[str, str, str]]]
+
+    @property
+    def metadata(self) -> Mapping[tuple[str, str], Metadata]:
+        return {(job, name): Metadata(*texts) for job, held in self.by_job.items() for name, texts in held.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What was kept from before a change."""
+
+    inventory: Kept | None = None
+    texts: Texts | None = None
+
+
+_INVENTORY, _TEXTS = TypeAdapter(Kept), TypeAdapter(Texts)
 
 
 def of(facts: Facts) -> Kept | None:
@@ -71,15 +98,35 @@ def of(facts: Facts) -> Kept | None:
     return Kept(facts.windows.current, facts.targets.value, facts.schema.value, held, selectors)
 
 
-def packed(kept: Kept) -> Mapping[str, Any]:
+def texts_of(facts: Facts) -> Texts | None:
+    """The texts of an audit's instant; None where none is known."""
+    if not isinstance(facts.schema, Known):
+        return None
+    found: dict[str, dict[str, tuple[str, str, str]]] = {}
+    for metric in facts.schema.value:
+        if metric.type or metric.help:
+            found.setdefault(metric.job, {})[metric.name] = (metric.type, metric.help[:_LONGEST_HELP], metric.unit)
+    return Texts(facts.windows.current, found) if found else None
+
+
+def packed(kept: Kept | Texts) -> Mapping[str, Any]:
     """As plain JSON values."""
-    return dict(_ADAPTER.dump_python(kept, mode="json"))
+    adapter: TypeAdapter[Any] = _INVENTORY if isinstance(kept, Kept) else _TEXTS
+    return dict(adapter.dump_python(kept, mode="json"))
 
 
 def unpacked(data: Any) -> Kept | None:
     """The inverse of `packed`; None for what another version wrote in another shape."""
     try:
-        return _ADAPTER.validate_python(data)
+        return _INVENTORY.validate_python(data)
+    except ValidationError:
+        return None
+
+
+def unpacked_texts(data: Any) -> Texts | None:
+    """The same of texts."""
+    try:
+        return _TEXTS.validate_python(data)
     except ValidationError:
         return None
 

@@ -14,7 +14,7 @@ from functions.contract.signals import Scope
 from functions.knowledge import Knowledge
 
 if TYPE_CHECKING:  # it reads the facts that are gathered here
-    from functions.evidence.kept import Kept
+    from functions.evidence.kept import Remembered
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -41,8 +41,8 @@ class Request:
     #: why neither rules nor dashboards are known, where they should be
     unread: Missing | None = None
     recorded: frozenset[str] = frozenset()
-    #: what stands for the baseline where the source has nothing of it
-    kept: Kept | None = None
+    #: what was kept from before the change, for what the source can't tell of it
+    remembered: Remembered | None = None
 
     def wants(self, *names: str) -> bool:
         return any(name in self.needs for name in names)

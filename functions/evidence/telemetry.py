@@ -42,6 +42,10 @@ class Telemetry:
         self._kept: Kept | None = None
 
     @property
+    def _inventory(self) -> Kept | None:
+        return self._request.remembered.inventory if self._request.remembered else None
+
+    @property
     def windows(self) -> Windows:
         """The two instants that were compared."""
         return replace(self._request.windows, baseline=self._kept.at) if self._kept else self._request.windows
@@ -80,7 +84,7 @@ class Telemetry:
         if isinstance(before, Missing):
             found |= dict.fromkeys(_BASELINE, before)
             self._before = None
-            self._kept = self._request.kept if before.why is Why.NO_BASELINE else None
+            self._kept = self._inventory if before.why is Why.NO_BASELINE else None
         seen = [r.value for r in (now, before) if isinstance(r, Known)]
         jobs = self._jobs(seen + ([Relevant(True, self._kept.jobs, ())] if self._kept else []), listed)
         where = _where(jobs)
@@ -183,7 +187,10 @@ class Telemetry:
         wanted = self._request.wants("schema", "schema_before", "label_values", "standstill", "extremes", "partial_losses")
         if moment is None or not wanted:
             return NO_BASELINE
-        return await self._source.metadata(moment.at) if self._told(moment) else ONLY_NOW
+        if self._told(moment):
+            return await self._source.metadata(moment.at)
+        kept = self._request.remembered.texts if self._request.remembered else None
+        return Known(kept.metadata, kept.at, "the texts of the last scheduled audit before") if kept else ONLY_NOW
 
     async def _schema(self, moment: Moment | None, described: Fact[Any]) -> Fact[tuple[MetricSchema, ...]] | None:
         wanted = self._request.wants("schema", "schema_before", "label_values", "standstill", "extremes", "partial_losses")

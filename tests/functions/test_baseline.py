@@ -16,6 +16,7 @@ from functions.contract.rules import Matcher, Selector, SelectorCount
 from functions.contract.signals import CLUSTER, Scope, TriggerKind
 from functions.contract.telemetry import DeviceSeries, MetricSchema, Target
 from functions.evidence import kept as keeping
+from functions.evidence.sources import Metadata
 from functions.store import Store
 from tests.support.reports import NOW, check, finding, later, report, request
 
@@ -67,7 +68,7 @@ async def test_the_latest_from_before_the_change_counts(kept: Store) -> None:
     assert not await keep(kept, scheduled(check("metric-rename", [finding("metric-rename/renamed")])), facts(later(3700)))
 
     async def at(baseline: datetime | None) -> datetime | None:
-        found = await recall(kept, replace(request(), baseline=baseline), later(4000))
+        found = (await recall(kept, replace(request(), baseline=baseline), later(4000))).inventory
         return found.at if found else None
 
     assert await at(None) == later(3660)
@@ -77,7 +78,18 @@ async def test_the_latest_from_before_the_change_counts(kept: Store) -> None:
 
 async def test_what_another_version_kept_in_another_shape_is_no_baseline(kept: Store) -> None:
     await kept.notes.keep_baseline(f"cluster/{int(NOW.timestamp() // 3600) % 2}", NOW, {"at": NOW.isoformat(), "series": 3})
-    assert await recall(kept, request(), NOW + timedelta(seconds=5)) is None
+    assert (await recall(kept, request(), NOW + timedelta(seconds=5))).inventory is None
+
+
+async def test_texts_are_kept_of_broken_times_too(kept: Store) -> None:
+    broken = scheduled(check("metric-rename", [finding("metric-rename/renamed")]))
+    assert not await keep(kept, broken, facts(NOW)), "no inventory"
+    remembered = await recall(kept, replace(request(), baseline=later(60)), later(120))
+    assert remembered.inventory is None
+    assert remembered.texts is not None
+    assert remembered.texts.metadata == {("dcgm", METRIC.name): Metadata("gauge", METRIC.help)}
+    assert (await recall(kept, replace(request(), baseline=later(-1)), later(120))).texts is None
+    assert keeping.unpacked_texts({"at": "then"}) is None
 
 
 def test_for_a_node_only_its_own_targets_are_the_baseline() -> None:

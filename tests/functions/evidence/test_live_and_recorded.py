@@ -13,6 +13,7 @@ import pytest
 from functions.contract.facts import Facts, Known, Windows
 from functions.contract.policy import Policy
 from functions.contract.signals import Scope
+from functions.evidence import kept
 from functions.evidence.bundle.capture import About, capture
 from functions.evidence.bundle.reading import Bundle
 from functions.evidence.gather import gather
@@ -156,3 +157,29 @@ async def test_a_live_server_a_recording_and_a_capture_make_the_same_facts(binar
         for t in offline.targets.value  # type: ignore[union-attr]
     }
     assert live.cost["queries"] <= 30
+
+
+async def test_texts_that_an_audit_kept_are_those_of_a_later_audits_baseline() -> None:
+    """A name that a rename took away is no longer among what a server describes."""
+    async with exporters({"n1": body(BEFORE, "n1")}) as fleet, prometheus([job("dcgm", fleet, "n1")]) as server:
+        await server.scraped(2)
+        source = PrometheusSource(server.url, Access(timeout=10))
+        texts = kept.texts_of(await facts_of(source, Windows(None, datetime.now(UTC)), None))
+        assert texts
+        baseline = datetime.now(UTC)
+        fleet.serve("n1", body(AFTER, "n1"))
+        await asyncio.sleep(1)
+        await server.scraped(2)
+        windows = Windows(baseline, datetime.now(UTC))
+        remembered = kept.Remembered(texts=kept.unpacked_texts(kept.packed(texts)))
+        facts = await gather(
+            source, None, windows=windows, needs=Facts.names(), scope=Scope(), knowledge=load(), policy=Policy(), remembered=remembered
+        )
+        source.close()
+    assert isinstance(facts.schema_before, Known)
+    told = {m.name: (m.type, m.help) for m in facts.schema_before.value if m.name.startswith("DCGM_")}
+    assert told == {
+        "DCGM_FI_DEV_GPU_UTIL": ("gauge", "Busy share."),
+        "DCGM_FI_DEV_POWER_USAGE": ("gauge", ""),
+        "DCGM_FI_DEV_FB_USED": ("gauge", ""),
+    }
