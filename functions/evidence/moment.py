@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from functions.contract.facts import Fact, Known, Missing, Why
@@ -99,8 +99,9 @@ class Moment:
             return listed
         if isinstance(series, Missing):
             return series
-        known = listed.value if isinstance(listed, Known) else ()
-        return carried(series, assemble.targets(known, series.value))
+        if isinstance(listed, Missing):
+            return carried(series, assemble.targets((), series.value))
+        return replace(carried(series, assemble.targets(listed.value, series.value)), at=listed.at)
 
     async def schema(self, metadata: Fact[Mapping[tuple[str, str], Metadata]], recorded: frozenset[str]) -> Fact[tuple[MetricSchema, ...]]:
         """Names, figures and labels of every metric of the jobs that matter."""

@@ -27,7 +27,7 @@ from functions.checks.telemetry_gap.values import judge_frozen, judge_sentinels,
 from functions.checks.telemetry_gap.vanished import Scrapes
 from functions.checks.telemetry_gap.world import Part, World, known, of_cluster, unjudged
 from functions.contract.cluster import ConfigMap, Node, Pod, ResourceSlice, Workload
-from functions.contract.facts import Fact, Missing, Why, Windows
+from functions.contract.facts import Fact, Known, Missing, Why, Windows
 from functions.contract.findings import Finding, Judgement
 from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, Rule, RuleKind, SelectorCount
@@ -96,6 +96,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
         workload_list=known(workloads),
         device_list=known(devices),
         earlier_pods=known(pods_before) or (),
+        listed_at=targets.at if isinstance(targets, Known) else None,
     )
     world, others = of_cluster(world, cluster)
     held_bodies = known(bodies) or ()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functions.checks.telemetry_gap.vanished import Scrapes, judge_vanished
 from functions.checks.telemetry_gap.world import INTERVAL, LOOKBACK, TIMEOUT, World, duration, finding, place, short
 from functions.contract.cluster import Pod
-from functions.contract.findings import Evidence, Finding
+from functions.contract.findings import Evidence, Finding, Subject
 from functions.contract.report import instant
 from functions.contract.telemetry import Body, Target
 from functions.knowledge.pipeline import load_pipeline
@@ -22,6 +22,8 @@ NEAR_TIMEOUT = 0.9
 SKEW = 60.0
 #: Scrapes that may be missed before a target counts as stale.
 MISSED = 3
+#: From so many targets on it is no accident that every one is on another clock.
+_MANY = 3
 
 
 def judge_targets(world: World, bodies: Iterable[Body]) -> Scrapes:
@@ -41,6 +43,7 @@ def judge_targets(world: World, bodies: Iterable[Body]) -> Scrapes:
                 scrapes.explain(world, target, code)
         elif found:
             scrapes.quiet[place(target)] = found
+    scrapes.part.findings = _one_clock(world, scrapes.part.findings)
     judge_vanished(world, scrapes)
     return scrapes
 
@@ -208,6 +211,25 @@ def _stale(world: World, target: Target) -> Finding | None:
     )
 
 
+def _one_clock(world: World, findings: list[Finding]) -> list[Finding]:
+    """The findings, with one in place of many where every target is ahead: it is the metrics server's clock then, or ours."""
+    skewed = [f for f in findings if f.code.endswith("/clock-skew")]
+    if len(skewed) < _MANY or len(skewed) < sum(t.up and t.scraped_at is not None for t in world.target_list or ()):
+        return findings
+    return [
+        *(f for f in findings if f not in skewed),
+        finding(
+            "clock-skew",
+            Subject(),
+            "the clock of the metrics server is ahead of this audit's",
+            observed=f"{skewed[0].observed}; the same of all {len(skewed)} targets",
+            expected=skewed[0].expected,
+            hint="Check time synchronisation (chrony, systemd-timesyncd) where the metrics server and where Telltale run.",
+            evidence=skewed[0].evidence,
+        ),
+    ]
+
+
 def _overrun(world: World, target: Target) -> Finding | None:
     if not _took_its_time(target):
         return None
@@ -228,7 +250,7 @@ def _too_slow(world: World, target: Target, observed: str, evidence: list[Eviden
 
 
 def _skewed(world: World, target: Target) -> Finding | None:
-    now = world.windows.current
+    now = max(world.windows.current, world.listed_at or world.windows.current)
     ahead = (target.scraped_at - now).total_seconds() if target.scraped_at else 0.0
     started = target.process_started - now.timestamp() if target.process_started else 0.0
     if max(ahead, started) <= SKEW:

@@ -117,6 +117,8 @@ class World:
     workload_list: tuple[Workload, ...] | None
     device_list: tuple[DeviceSeries, ...] | None
     earlier_pods: tuple[Pod, ...] = ()
+    #: when the targets were listed, where a server was asked after `windows.current`
+    listed_at: datetime | None = None
 
     @cached_property
     def at(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -183,7 +183,8 @@ class PrometheusSource:
         scrapes = await self._scrapes()
         pools = [str(raw.get("scrapePool") or "") for raw in items(listed.value, "data", "activeTargets")]
         named = tuple(answers.with_scrape(t, scrapes.get(pool) or scrapes.get(t.job)) for t, pool in zip(targets, pools, strict=True))
-        return carried(listed, named)
+        # scrapes go on while an audit asks: their times are held against the clock of this answer
+        return replace(carried(listed, named), at=datetime.fromtimestamp(self._now(), UTC))
 
     async def _scrapes(self) -> Mapping[str, answers.Scrape]:
         """Scrape settings by pool, where the server shows its configuration; many don't, and nothing rests on it alone."""

@@ -11,8 +11,8 @@ import pytest
 from functions.checks import base
 from functions.checks.telemetry_gap.check import CHECK
 from functions.contract.cluster import ResourceSlice, Taint
-from functions.contract.facts import NO_BASELINE, Facts, Missing, Why, Windows
-from functions.contract.findings import Severity, Verdict
+from functions.contract.facts import NO_BASELINE, Facts, Known, Missing, Why, Windows
+from functions.contract.findings import Severity, Subject, Verdict
 from functions.contract.policy import Exempt, Planned, Policy
 from functions.contract.signals import Scope
 from functions.contract.telemetry import BadLine, Body, PipelineSample
@@ -202,6 +202,18 @@ def test_a_clock_that_is_ahead() -> None:
     only(judge(targets=(target(scraped_at=NOW + timedelta(minutes=5)),)), "clock-skew")
     only(judge(targets=(target(process_started=NOW.timestamp() + 900),)), "clock-skew")
     passes(judge(targets=(target(scraped_at=NOW + timedelta(seconds=20)),)))
+
+
+def test_scrapes_go_on_while_an_audit_asks() -> None:
+    after = tuple(target(n, scraped_at=NOW + timedelta(minutes=5)) for n in (1, 2))
+    passes(judge(targets=Known(after, NOW + timedelta(minutes=5, seconds=3), "/api/v1/targets")))
+    only(judge(targets=Known(after[:1], NOW + timedelta(minutes=3), "/api/v1/targets")), "clock-skew")
+
+
+def test_where_every_target_is_ahead_it_is_the_servers_clock() -> None:
+    found = only(judge(targets=tuple(target(n, scraped_at=NOW + timedelta(minutes=5)) for n in (1, 2, 3))), "clock-skew")
+    assert found.subject == Subject()
+    assert "all 3 targets" in found.observed
 
 
 @pytest.mark.parametrize(
