@@ -12,7 +12,8 @@ What the figures may be taken for:
 - `--cross-validate` leaves out each project in turn and fits the weights anew on all others, by the same procedure and
   with nothing chosen by hand: what a project that nobody has recorded may expect.
 - HELP that announces a successor leaves nothing to infer; those worlds are counted apart.
-The exit status is 1 where the test projects miss a goal, all kinds of metadata together.
+The exit status is 1 where the test projects miss a goal with TYPE and HELP of both instants: a bundle has them, and so has
+an audit from the second scheduled one on, which keeps them. Where they are not known the same goals are shown, and missed.
 """
 
 from __future__ import annotations
@@ -49,16 +50,20 @@ def main() -> int:
     print(f"{_size(all_events)}: {_size(tuning)} for tuning, {_size(test)} for the test. The catalogue is off.\n")
     tuned = _table("tuning", tuning, options.seeds)
     tested = _table("test", test, options.seeds)
-    _calibrated(tested)
-    for miss in tuned.misses[: options.misses]:
+    _calibrated(tested[None])
+    _thresholds(tested[Metadata.BODIES])
+    for miss in tuned[None].misses[: options.misses]:
         print("  " + miss)
     if options.cross_validate:
         _left_out(all_events, min(3, options.seeds))
-    met = tested.recall >= GOAL and tested.precision >= GOAL and tested.false_successors <= GOAL_DROPPED
-    print(
-        f"\ngoal (test, all): recall and precision at least {GOAL}, false successors at most {GOAL_DROPPED}: {'met' if met else 'NOT met'}"
-    )
-    return 0 if met else 1
+    print(f"\ngoal: recall and precision at least {GOAL}, false successors at most {GOAL_DROPPED}")
+    for kind, tally in tested.items():
+        print(f"test    {kind.value if kind else 'all':10} {'met' if _met(tally) else 'NOT met'}")
+    return 0 if _met(tested[Metadata.BODIES]) else 1
+
+
+def _met(tally: Tally) -> bool:
+    return tally.recall >= GOAL and tally.precision >= GOAL and tally.false_successors <= GOAL_DROPPED
 
 
 def _size(suite: Sequence[Event]) -> str:
@@ -66,20 +71,28 @@ def _size(suite: Sequence[Event]) -> str:
     return f"{len(suite)} events with {renames} renames of {projects} projects"
 
 
-def _table(name: str, suite: Sequence[Event], seeds: int) -> Tally:
+def _table(name: str, suite: Sequence[Event], seeds: int) -> dict[Metadata | None, Tally]:
+    """Print and return the tally of each kind of metadata; that of all together under None."""
     whole = Tally()
+    tallies: dict[Metadata | None, Tally] = {}
     for metadata in Metadata:
-        one = run(suite, seeds, metadata)
+        one = tallies[metadata] = run(suite, seeds, metadata)
         print(f"{name:7} {metadata.value:10} {one.line()}")
         whole.add(one)
     print(f"{name:7} {'all':10} {whole.line()}")
     print(f"{name:7} {'announced':10} {run(suite, seeds, Metadata.BODIES, announced=True).line()}\n")
-    return whole
+    return tallies | {None: whole}
 
 
 def _calibrated(tally: Tally) -> None:
     bands = "  ".join(f"{confidence:.2f}: {right:.2f} ({count})" for confidence, right, count in calibration(tally.said))
     print(f"test    confidence: share that was right   {bands}")
+
+
+def _thresholds(tally: Tally) -> None:
+    """What another `renames.min_confidence` in the policy would do."""
+    found = ((confidence, *tally.at(confidence)) for confidence in (0.5, 0.6, 0.7, 0.8, 0.9))
+    print("test    bodies, recall and precision by min_confidence   " + "  ".join(f"{c}: {r:.3f} {p:.3f}" for c, r, p in found))
 
 
 def _left_out(suite: Sequence[Event], seeds: int) -> None:

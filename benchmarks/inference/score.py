@@ -42,6 +42,15 @@ class Tally:
     def false_successors(self) -> float:
         return self.stolen / self.dropped if self.dropped else 0.0
 
+    def at(self, confidence: float) -> tuple[float, float]:
+        """(recall, precision) where a claim is a confidence of at least this."""
+        default = POLICY.renames.min_confidence
+        inferred = [right for said, right in self.said if said >= default]
+        known_right, known = self.right - sum(inferred), self.claimed - len(inferred)
+        held = [right for said, right in self.said if said >= confidence]
+        right, claimed = known_right + sum(held), known + len(held)
+        return right / (self.renamed or 1), right / (claimed or 1)
+
     def line(self) -> str:
         return (
             f"recall {self.recall:.3f} ({self.right}/{self.renamed})  precision {self.precision:.3f} ({self.right}/{self.claimed})  "

@@ -7,8 +7,8 @@ that were already exposed beside the old ones. Siblings in the same job are drop
 rename nothing. Nothing is drawn from the values of a real cluster.
 
 The same world is seen with three kinds of metadata, since that is what differs in practice:
-- `bodies`: TYPE and HELP before and after, as a bundle has them;
-- `server`: those of now alone, as /api/v1/metadata tells them after the old Pods are gone;
+- `bodies`: TYPE and HELP before and after, as a bundle has them, and a server's audit with what an earlier one kept;
+- `server`: those of now alone, as /api/v1/metadata tells them after the old Pods are gone: an audit without an earlier one;
 - `stored`: none, as behind remote write or federation.
 """
 

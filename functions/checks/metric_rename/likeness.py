@@ -73,7 +73,7 @@ class Evidence:
 
     def __init__(self, lost: Collection[Family], new: Collection[Family], setting: Setting, kept: Kept = ()) -> None:
         self.setting = setting
-        beside = twins(lost, kept, setting.words)
+        beside = twins(lost, kept, setting.texts)
         new = [*new, *(now for was, now in kept if any(now.name in held for held in beside.values()))]
         self.read = {f.name: setting.words.read(f.name) for f in (*lost, *new)}
         self._twins, self._kept = beside, frozenset(now.name for _, now in kept)

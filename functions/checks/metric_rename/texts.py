@@ -22,7 +22,7 @@ class Texts:
     """The HELP texts of one job, read once."""
 
     def __init__(self, families: Iterable[Family], words: Words) -> None:
-        self._words = words
+        self.vocabulary = words
         self._read: dict[str, frozenset[str]] = {}
         texts = [f.help for f in families if f.help]
         self._seen = Counter(self.words(text) for text in dict.fromkeys(texts))
@@ -33,7 +33,7 @@ class Texts:
         """The words of a text that may tell something; those in brackets are units and asides."""
         if text not in self._read:
             found = _WORD.findall(_IN_BRACKETS.sub(" ", text).lower())
-            self._read[text] = frozenset(self._words.plain(w) for w in found if not self._words.says_little(w))
+            self._read[text] = frozenset(self.vocabulary.plain(w) for w in found if not self.vocabulary.says_little(w))
         return self._read[text]
 
     def likeness(self, a: str, b: str) -> float:

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from functions.checks.metric_rename.families import Family
-from functions.knowledge.renames_words import Words
+from functions.checks.metric_rename.texts import Texts
+from functions.knowledge.renames_words import Reading, Words
 
 #: (before, now) of names that the job had and has.
 Kept = Sequence[tuple[Family, Family]]
@@ -21,39 +22,56 @@ Kept = Sequence[tuple[Family, Family]]
 _FACTORS = (1.0, 1e-3, 1e3, 1e-6, 1e6, 0.01, 100.0, 1048576.0, 1e-9, 1e9)
 _EXACT = 1e-9
 #: Share of the telling words of the shorter name that the other must have: for values that are equal, and for those that
-#: are equal in another unit or are round numbers (which are never compared in another unit).
+#: are equal in another unit or are round numbers (which are compared in another unit only where names or HELP say so).
 _AKIN, _AKIN_ROUND = 0.5, 0.6
 #: What equality is worth where half of all idle metrics would show it.
 _TRIVIAL = 0.2
 
 
-def twins(lost: Collection[Family], kept: Kept, words: Words) -> dict[str, dict[str, float]]:
+def twins(lost: Collection[Family], kept: Kept, texts: Texts) -> dict[str, dict[str, float]]:
     """Lost name -> kept name that was its equal -> how telling that is, from 0 to 1.
 
     Idle metrics are equal by accident; they count where others show that the release had names side by side, where the
-    two names read the same, or where no third metric has the HELP text of these two.
+    two names read the same, or where no third metric has the HELP text of these two. The last two tell so much that it
+    does not matter how many strangers show the same figures.
     """
     alike: dict[object, list[Family]] = {}
     for family in (*lost, *(before for before, _ in kept)):
         alike.setdefault(_key(family), []).append(family)
     stayed = {before.name for before, _ in kept}
-    read = _telling({f.name for held in alike.values() for f in held}, words)
-    texts: dict[str, set[str]] = {}
+    telling = _telling({f.name for held in alike.values() for f in held}, texts.vocabulary)
+    bearers: dict[frozenset[str], set[str]] = {}
     for family in (f for held in alike.values() for f in held):
-        texts.setdefault(family.help, set()).add(family.name)
+        bearers.setdefault(texts.words(family.help), set()).add(family.name)
     found: dict[str, dict[str, float]] = {}
     for was in lost:
         group = [other for other in alike[_key(was)] if other.name != was.name]
-        equal = [other.name for other in group if other.name in stayed and _equal(was, other, _akin(read[was.name], read[other.name]))]
+        mine, said = texts.vocabulary.read(was.name), texts.words(was.help)
+        equal: dict[str, bool] = {}
+        for other in group:
+            reading = texts.vocabulary.read(other.name)
+            same = sorted(reading.words) == sorted(mine.words)
+            plain = same or (bool(said) and bearers[said] == {was.name, other.name})
+            akin = 1.0 if same else _akin(telling[was.name], telling[other.name])
+            if other.name in stayed and _equal(was, other, akin, _factors(mine, reading, plain)):
+                equal[other.name] = plain
+        if sum(equal.values()) == 1:
+            found[was.name] = {name: 1.0 for name, plain in equal.items() if plain}
+            continue
         # what strangers show as well tells nothing
         crowd = sum(_figures(other) == _figures(was) and other.name not in equal for other in group)
         if (crowd and not _idle(was)) or (len(equal) > 1 and _round(was) and not _idle(was)):
             continue
-        for name in equal:
-            alone = bool(was.help) and texts[was.help] == {was.name, name}
-            same = sorted(words.read(name).words) == sorted(words.read(was.name).words)
-            found.setdefault(was.name, {})[name] = (_TRIVIAL if _idle(was) and not alone and not same else 1.0) / len(equal)
+        for name, plain in equal.items():
+            found.setdefault(was.name, {})[name] = (_TRIVIAL if _idle(was) and not plain else 1.0) / len(equal)
     return found if any(value > _TRIVIAL for row in found.values() for value in row.values()) else {}
+
+
+def _factors(old: Reading, new: Reading, plain: bool) -> tuple[float, ...]:
+    """The ratios that even round numbers may have: the one that the units in both names give, any where all else is plain."""
+    if old.quantity and old.quantity == new.quantity:
+        return (1.0, old.scale / new.scale)
+    return _FACTORS if plain else (1.0,)
 
 
 def _key(family: Family) -> object:
@@ -75,12 +93,13 @@ def _akin(left: frozenset[str], right: frozenset[str]) -> float:
     return len(left & right) / max(1, min(len(left), len(right)))
 
 
-def _equal(a: Family, b: Family, akin: float) -> bool:
+def _equal(a: Family, b: Family, akin: float, named: tuple[float, ...]) -> bool:
+    """Whether all figures are equal, under one of the `named` factors or, where no figure is round, under any."""
     if a.mean is None or b.mean is None or (a.type and b.type and a.counts_up != b.counts_up):
         return False
     if akin < (_AKIN_ROUND if _round(a) else _AKIN) or (a.mean != a.count and not _same(a.count, b.count, 1.0)):
         return False  # the observations of a distribution are counted in no unit
-    factors = _FACTORS if akin >= _AKIN_ROUND and not _round(a) else (1.0,)
+    factors = _FACTORS if akin >= _AKIN_ROUND and not _round(a) else named
     fitting = [factor for factor in factors if _same(a.mean, b.mean, factor)]
     return any(_same(a.low, b.low, factor) and _same(a.high, b.high, factor) for factor in fitting)
 

@@ -146,13 +146,13 @@ def pair(name: str, **more: object) -> object:
 def test_names_that_stood_side_by_side_were_equal_in_every_figure(old: dict[str, float], new: dict[str, float], equal: bool) -> None:
     before = pair("app_core_temp_new", **new)
     assert (
-        twins([pair("app_core_temp_old", **old)], [(before, before)], WORDS) == {"app_core_temp_old": {"app_core_temp_new": 1.0}}
+        twins([pair("app_core_temp_old", **old)], [(before, before)], Texts((), WORDS)) == {"app_core_temp_old": {"app_core_temp_new": 1.0}}
     ) is equal  # type: ignore[list-item]
 
 
 def test_round_numbers_that_agree_make_no_twins_of_strangers() -> None:
     before = pair("app_workers", mean=8.0)
-    assert twins([pair("app_cache_entries", mean=8.0), pair("app_heap_pages", mean=800.0)], [(before, before)], WORDS) == {}  # type: ignore[list-item]
+    assert twins([pair("app_cache_entries", mean=8.0), pair("app_heap_pages", mean=800.0)], [(before, before)], Texts((), WORDS)) == {}  # type: ignore[list-item]
 
 
 def test_a_successor_may_have_been_there_beside_the_old_name() -> None:
@@ -165,8 +165,23 @@ def test_a_successor_may_have_been_there_beside_the_old_name() -> None:
 
 def test_an_idle_name_was_the_twin_of_one_that_reads_the_same() -> None:
     before = pair("app_body_size_bytes", mean=0.0)
-    found = twins([pair("app_body_sizes", mean=0.0)], [(before, before)], WORDS)  # type: ignore[list-item]
+    found = twins([pair("app_body_sizes", mean=0.0)], [(before, before)], Texts((), WORDS))  # type: ignore[list-item]
     assert found == {"app_body_sizes": {"app_body_size_bytes": 1.0}}
+
+
+def test_round_numbers_count_in_the_unit_that_both_names_state() -> None:
+    before = pair("app_wait_seconds", mean=2e-6)
+    assert twins([pair("app_wait_microseconds", mean=2.0)], [(before, before)], Texts((), WORDS)) == {
+        "app_wait_microseconds": {"app_wait_seconds": 1.0}
+    }
+    elsewhere = pair("app_wait_seconds", mean=2e-3)
+    assert twins([pair("app_wait_microseconds", mean=2.0)], [(elsewhere, elsewhere)], Texts((), WORDS)) == {}
+
+
+def test_of_many_with_the_same_round_number_the_twin_reads_the_same() -> None:
+    held = [pair(name, mean=32.0) for name in ("app_pod_current", "app_queue_limit", "app_pod_maximum")]
+    found = twins([pair("app_current_pods", mean=32.0)], [(before, before) for before in held], Texts((), WORDS))
+    assert found == {"app_current_pods": {"app_pod_current": 1.0}}
 
 
 def test_a_sibling_that_stays_is_no_successor_of_the_one_that_goes() -> None:
