@@ -53,6 +53,10 @@ class Why(StrEnum):
     NO_BASELINE = "no-baseline"
 
 
+#: Reasons for which a fact that adds to the picture may be missing without leaving anything in doubt.
+MOOT = (Why.NOT_CONFIGURED, Why.UNSUPPORTED)
+
+
 @dataclass(frozen=True, slots=True)
 class Missing:
     """No value: the reason, one line for a person, and what was asked."""

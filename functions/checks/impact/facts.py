@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from functions.checks.impact import Users, World, counted, stored
 from functions.checks.metric_rename.changes import Seen
-from functions.contract.facts import Fact, Known
+from functions.contract.facts import MOOT, Fact, Known, Missing
 from functions.contract.findings import Subject, Unjudged
 from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, Rule, SelectorCount
@@ -60,8 +60,12 @@ class Watched:
         return replace(world, hidden=_hidden(world, seen))
 
     def unread(self) -> tuple[Unjudged, ...]:
-        """Parts of dashboards that can't be read: nobody knows what they use."""
-        found = []
+        """What may use a changed name and can't be read: rules or dashboards as a whole, and parts of dashboards."""
+        found = [
+            Unjudged(Subject(), f"which {what} it breaks: {fact.detail} ({fact.why})")
+            for what, fact in (("rules", self.rules), ("dashboards", self.dashboards))
+            if isinstance(fact, Missing) and fact.why not in MOOT
+        ]
         for board in self.dashboards_known:
             parts = [f"{where}: {problem}" for where, problem in board.unreadable]
             parts += [f"{q.where}: {error}" for q in board.queries if (error := read_panel(q).error)]

@@ -27,7 +27,7 @@ from functions.checks.telemetry_gap.values import judge_frozen, judge_sentinels,
 from functions.checks.telemetry_gap.vanished import Scrapes
 from functions.checks.telemetry_gap.world import Part, World, known, of_cluster, unjudged
 from functions.contract.cluster import ConfigMap, Node, Pod, ResourceSlice, Workload
-from functions.contract.facts import Fact, Known, Missing, Why, Windows
+from functions.contract.facts import MOOT, Fact, Known, Missing, Windows
 from functions.contract.findings import Finding, Judgement
 from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, Rule, RuleKind, SelectorCount
@@ -46,9 +46,6 @@ from functions.contract.telemetry import (
 )
 from functions.knowledge import Knowledge
 from functions.promql import NO_CHANGES
-
-#: Reasons for which a fact that adds to the picture may be missing without leaving anything in doubt.
-_MOOT = (Why.NOT_CONFIGURED, Why.UNSUPPORTED)
 
 
 def judge(  # noqa: PLR0913 - the parameters are the check's needs
@@ -115,14 +112,14 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
         (nodes, "coverage of nodes", ()),
         (pods, "Pods behind targets", ()),
         (schema_before, "names that went silent", ()),
-        (extremes, "codes for no value", _MOOT),
-        (standstill, "values that stand still", _MOOT),
-        (pipeline, "health of the metrics server", _MOOT),
-        (bodies, "raw expositions", _MOOT),
-        (rules, "rules", _MOOT),
-        (configmaps, "field lists of exporters", _MOOT),
-        (workloads, "field lists of exporters", _MOOT),
-        (slices, "devices of ResourceSlices", _MOOT),
+        (extremes, "codes for no value", MOOT),
+        (standstill, "values that stand still", MOOT),
+        (pipeline, "health of the metrics server", MOOT),
+        (bodies, "raw expositions", MOOT),
+        (rules, "rules", MOOT),
+        (configmaps, "field lists of exporters", MOOT),
+        (workloads, "field lists of exporters", MOOT),
+        (slices, "devices of ResourceSlices", MOOT),
     ):
         whole.unjudged += unjudged(fact, part, quiet)
 

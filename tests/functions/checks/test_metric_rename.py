@@ -9,7 +9,7 @@ import pytest
 from functions.checks.base import run
 from functions.checks.metric_rename.check import CHECK
 from functions.contract.cluster import Container, Pod
-from functions.contract.facts import NO_BASELINE, Facts, Windows
+from functions.contract.facts import NO_BASELINE, Facts, Missing, Why, Windows
 from functions.contract.findings import CheckResult, Finding, Severity, Verdict
 from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, PanelQuery, Rule, RuleKind
@@ -36,7 +36,7 @@ def judge(
     before: list[MetricSchema],
     after: list[MetricSchema],
     *,
-    rules: tuple[Rule, ...] = (),
+    rules: tuple[Rule, ...] | Missing = (),
     boards: tuple[Dashboard, ...] = (),
     policy: Policy | None = None,
     values: tuple[tuple[LabelValues, ...], tuple[LabelValues, ...]] = ((), ()),
@@ -50,7 +50,7 @@ def judge(
             "targets": known(target("a"), target("b")),
             "targets_before": known(target("a"), target("b")),
             "partial_losses": known(),
-            "rules": known(*rules),
+            "rules": rules if isinstance(rules, Missing) else known(*rules),
             "dashboards": known(*boards),
             "label_values_before": known(*values[0]),
             "label_values": known(*values[1]),
@@ -420,3 +420,13 @@ def test_what_a_down_target_hides_is_unjudged_unless_another_job_has_it() -> Non
 def test_every_code_says_what_it_is_why_it_matters_and_what_to_do() -> None:
     for code in CHECK.codes:
         assert all((code.title, code.why, code.todo, code.example)), code
+
+
+@pytest.mark.parametrize("fact", ["rules", "dashboards"])
+@pytest.mark.parametrize(("why", "told"), [(Why.UNREACHABLE, True), (Why.UNAUTHORISED, True), (Why.NOT_CONFIGURED, False)])
+def test_who_a_rename_breaks_is_unjudged_where_nobody_could_look(fact: str, why: Why, told: bool) -> None:
+    before, after = [metric("DCGM_FI_DEV_POWER_USAGE")], [metric("DCGM_FI_DEV_BOARD_POWER_WATTS")]
+    found = judge(before, after, **{fact: Missing(why, "refused")})
+    assert found.verdict is Verdict.FAIL
+    assert [u.why for u in found.unjudged] == ([f"which {fact} it breaks: refused ({why})"] if told else [])
+    assert not judge(before, before, **{fact: Missing(why, "refused")}).unjudged, "nothing changed, so nobody is hit"
