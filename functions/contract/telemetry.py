@@ -151,12 +151,13 @@ class Standstill:
 
 @dataclass(frozen=True, slots=True)
 class PartialLoss:
-    """A name that only some targets of a job lost (a canary, one node pool)."""
+    """A name that only some targets of a job lost (a canary, one node pool); or a `label` of a name that they still have."""
 
     job: str
     metric: str
     lost: tuple[str, ...]
     kept: tuple[str, ...]
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from functions.contract.rules import SelectorCount
@@ -27,6 +27,8 @@ _OWN = frozenset({"__name__", METRIC, PART})
 VALUES_KEPT = 1000
 #: A metric with more series than this is not read for the values of a label where another one has it.
 CARRIER_SERIES = 20_000
+#: Labels that only part of the series lost, of which the targets are asked for.
+MOST_PARTIAL_LABELS = 20
 
 
 def targets(listed: Sequence[Target], series: Iterable[Row]) -> tuple[Target, ...]:
@@ -153,6 +155,40 @@ def partial_losses(
         if lost and kept:
             out.append(PartialLoss(job, name, tuple(sorted(lost)), tuple(sorted(kept))))
     return tuple(out)
+
+
+def partial_labels(now: Iterable[MetricSchema], before: Iterable[MetricSchema], but: Collection[str]) -> Mapping[tuple[str, str], str]:
+    """(job, label) -> the metric on most targets that had the label on every series and has it on some: one to look closer at."""
+    had = {(s.job, s.name): s for s in before}
+    found: dict[tuple[str, str], MetricSchema] = {}
+    for metric in now:
+        was = had.get((metric.job, metric.name))
+        for label, count in metric.labels.items() if was else ():
+            if was and 0 < count < metric.series and was.labels.get(label, 0) >= was.series and label not in but:
+                held = found.setdefault((metric.job, label), metric)
+                if metric.targets > held.targets:
+                    found[metric.job, label] = metric
+    return {key: found[key].name for key in sorted(found)[:MOST_PARTIAL_LABELS]}
+
+
+def label_losses(
+    now: Iterable[Row], before: Iterable[Row], asked: Mapping[tuple[str, str], str], up: Mapping[str, frozenset[str]]
+) -> tuple[PartialLoss, ...]:
+    """Which targets have a metric as before, and lost a label of it; new ones where every target had the label."""
+    parts, parts_before = parts_of(now), parts_of(before)
+    out = []
+    for number, ((job, label), metric) in enumerate(asked.items()):
+        have, bear = (_instances(parts.get(part, ())) for part in (f"{number}", f"{number}/label"))
+        had, bore = (_instances(parts_before.get(part, ())) for part in (f"{number}", f"{number}/label"))
+        everyone = bool(had) and had <= bore
+        lost = {i for i in (have - bear) & up.get(job, frozenset()) if i in bore or (everyone and i not in had)}
+        if lost and bear:
+            out.append(PartialLoss(job, metric, tuple(sorted(lost)), tuple(sorted(bear)), label))
+    return tuple(out)
+
+
+def _instances(rows: Iterable[Row]) -> set[str]:
+    return {row.labels.get("instance", "") for row in rows}
 
 
 def _holders(rows: Iterable[Row]) -> dict[tuple[str, str], frozenset[str]]:

@@ -22,8 +22,9 @@ Asked = dict[str, Question]
 Answers = Mapping[str, Rows]
 Carriers = Mapping[tuple[str, str], str]
 
-#: Roles of labels that change places with one another.
-_ROLES = ("namespace", "pod", "container", "pod_uid", "host")
+#: Roles of labels that say whose a device is, and those that change places with one another.
+_WHOSE = ("namespace", "pod", "container", "pod_uid")
+_ROLES = (*_WHOSE, "host")
 
 
 class Changes:
@@ -41,15 +42,15 @@ class Changes:
         now: Asked = {}
         before: Asked = {}
         carriers = self._label_values(found, now, before)
-        lacked = self._partial_losses(found, now, before)
+        labels = self._partial_losses(found, now, before)
         still: Asked = {}  # reads a whole window of samples, and so goes by itself
         await self._suspicious(found, now, still)
         told, told_still, told_before = await asyncio.gather(
             _answers(self._now, now), _answers(self._now, still), _answers(self._before, before)
         )
         self._read(found, {**told, **told_still}, told_before, carriers)
-        if lacked:
-            found["partial_losses"] = self._lost(found, told, told_before)
+        if labels is not None:
+            found["partial_losses"] = self._lost(found, told, told_before, labels)
 
     def _read(self, found: Found, now: Answers, before: Answers, carriers: tuple[Carriers, Carriers]) -> None:
         nodes = nodes_of(found.get("devices"))
@@ -93,29 +94,42 @@ class Changes:
 
     # ------------------------------------------------------------------------------------------- partial losses
 
-    def _partial_losses(self, found: Found, now: Asked, before: Asked) -> bool:
-        """Ask which targets have the names that only some have; False where that is settled."""
+    def _partial_losses(self, found: Found, now: Asked, before: Asked) -> Carriers | None:
+        """Ask which targets have the names, and the labels, that only some have: the metric of each label asked for.
+
+        None where it is settled.
+        """
         if not self._request.wants("partial_losses") or self._before is None:
-            return False
+            return None
         wanted = ("schema", "schema_before", "targets", "targets_before")
         if lost := next((fact for name in wanted if isinstance(fact := found.get(name, NO_BASELINE), Missing)), None):
             found["partial_losses"] = lost
-            return False
+            return None
         up = assemble.serving(value_of(found["targets"]))
-        names = assemble.partial_candidates(value_of(found["schema"]), value_of(found["schema_before"]), up)
-        if not names:
+        schemas = value_of(found["schema"]), value_of(found["schema_before"])
+        names = assemble.partial_candidates(*schemas, up)
+        # whose a device is comes and goes with who holds it
+        labels = assemble.partial_labels(*schemas, self._spelled(_WHOSE))
+        if not names and not labels:
             found["partial_losses"] = Known((), self._now.at, "every target has what its job has")
-            return False
-        now["instances"] = plan.instances(self._now.where or (), names)
-        before["instances"] = plan.instances(self._before.where or (), names)
-        return True
+            return None
+        for moment, asked in ((self._now, now), (self._before, before)):
+            if names:
+                asked["instances"] = plan.instances(moment.where or (), names)
+            if labels:
+                asked["bearers"] = plan.bearers(moment.narrowed(), labels)
+        return labels
 
-    def _lost(self, found: Found, told: Answers, told_before: Answers) -> Fact[Any]:
-        now, before = told["instances"], told_before["instances"]
-        if isinstance(now, Missing) or isinstance(before, Missing):
-            return now if isinstance(now, Missing) else before
+    def _lost(self, found: Found, told: Answers, told_before: Answers, labels: Carriers) -> Fact[Any]:
+        """What some targets lost, from the answers of both moments."""
+        answers = [(told[name], told_before[name]) for name in ("instances", "bearers") if name in told]
+        if missing := next((a for pair in answers for a in pair if isinstance(a, Missing)), None):
+            return missing
         up, up_before = assemble.serving(value_of(found["targets"])), assemble.serving(value_of(found["targets_before"]))
-        return carried(now, assemble.partial_losses(now.value, before.value, up, up_before))
+        known = {name: (value_of(told[name]), value_of(told_before[name])) for name in ("instances", "bearers") if name in told}
+        lost = assemble.partial_losses(*known.get("instances", ((), ())), up, up_before)
+        first = next(answer for pair in answers for answer in pair if isinstance(answer, Known))
+        return carried(first, (*lost, *assemble.label_losses(*known.get("bearers", ((), ())), labels, up)))
 
     # --------------------------------------------------------------------------------------------- label values
 
@@ -131,7 +145,7 @@ class Changes:
         wanted = assemble.matched_labels(value_of(found.get("selectors")), (*schema.value, *value_of(earlier)))
         if isinstance(earlier, Known):
             changed = assemble.changed_labels(schema.value, earlier.value)
-            wanted |= changed | assemble.twin_labels(changed, schema.value, self._spelled())
+            wanted |= changed | assemble.twin_labels(changed, schema.value, self._spelled(_ROLES))
         moments = [(self._now, "label_values", schema, now)]
         if self._before and isinstance(earlier, Known):
             moments.append((self._before, "label_values_before", earlier, before))
@@ -144,10 +158,10 @@ class Changes:
                 found[fact] = Known((), moment.at, "no label changed, and no selector is empty")
         return chosen[0], chosen[1] if len(chosen) > 1 else {}
 
-    def _spelled(self) -> frozenset[str]:
-        """Every spelling of the labels that say whose and where a device is."""
+    def _spelled(self, roles: Sequence[str]) -> frozenset[str]:
+        """Every spelling of the labels with these roles."""
         devices, policy = self._request.knowledge.devices, self._request.policy
-        return frozenset(label for role in _ROLES for label in devices.spellings(role, policy))
+        return frozenset(label for role in roles for label in devices.spellings(role, policy))
 
 
 async def _answers(moment: Moment | None, asked: Asked) -> Answers:

@@ -134,6 +134,18 @@ def instances(where: Sequence[Matcher], names: Iterable[str]) -> Question:
     return Question("instances", "group", ("job", "__name__", "instance"), (one_of("__name__", names), *where))
 
 
+def bearers(where: Sequence[Matcher], metrics: Mapping[tuple[str, str], str]) -> Question:
+    """Which targets have a metric with a label on it, and which have it at all: (job, label) -> metric."""
+    parts = []
+    for number, ((job, label), metric) in enumerate(metrics.items()):
+        of_metric = (one_of("__name__", [metric]), Matcher("job", "=", job), *where)
+        parts += [
+            Question(f"{number}", "group", ("job", "instance"), of_metric),
+            Question(f"{number}/label", "group", ("job", "instance"), (*of_metric, Matcher(label, "!=", ""))),
+        ]
+    return Question.union("bearers", parts)
+
+
 def label_values(where: Sequence[Matcher], metrics: Mapping[tuple[str, str], str]) -> Question:
     """The values of labels: (job, label) -> the metric to read them from."""
     parts = [

@@ -163,7 +163,8 @@ def changed(seen: Seen, knowledge: Knowledge, policy: Policy) -> Changed:
     catalogue = knowledge.renames if policy.renames.catalogue else None
     pairs = _pairs(found)
     values = (seen.label_values, seen.label_values_before)
-    changes = _labels(pairs, found, knowledge, policy, catalogue, values, (seen.targets, seen.targets_before))
+    targets = (seen.targets, seen.targets_before)
+    changes = _labels(pairs, found, knowledge, policy, catalogue, values, targets, _value(seen.partial_losses))
     respellings = _respelled(pairs, changes, catalogue, *values, seen.targets)
     return Changed(found, catalogue, tuple(pairs), tuple(changes), tuple(respellings))
 
@@ -222,14 +223,20 @@ def _labels(
     catalogue: Catalogue | None,
     values: tuple[Fact[tuple[LabelValues, ...]], Fact[tuple[LabelValues, ...]]],
     targets: tuple[Fact[tuple[Target, ...]], Fact[tuple[Target, ...]]],
+    partial: Iterable[PartialLoss],
 ) -> list[LabelChange]:
     attribution = {label for role in ("namespace", "pod", "container", "pod_uid") for label in knowledge.devices.spellings(role, policy)}
     now, before = (_by_label(fact) for fact in values)
+    on_some: dict[str, dict[str, PartialLoss]] = {}
+    for loss in partial:
+        if loss.label:
+            on_some.setdefault(loss.job, {})[loss.label] = loss
     changes: list[LabelChange] = []
     for job in sorted(found.before):
         of_job = tuple((p.was, p.now) for p in pairs if p.job == job)
         held = frozenset(label for fact in targets for t in _value(fact) if t.job == job for label in t.labels)
-        changes += label_changes(LabelWorld(job, of_job, before, now, held, frozenset(attribution), catalogue, load_words()))
+        world = LabelWorld(job, of_job, before, now, held, frozenset(attribution), catalogue, load_words(), on_some.get(job, {}))
+        changes += label_changes(world)
     return changes
 
 

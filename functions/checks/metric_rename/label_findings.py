@@ -14,6 +14,8 @@ from functions.knowledge.renames import Catalogue
 
 #: How many values are named in a finding.
 _SHOWN = 3
+#: How many targets that lost a label are named.
+_TARGETS = 5
 #: Share of the old values that must have a counterpart in the new spelling.
 _MOST = 0.5
 
@@ -40,11 +42,10 @@ def label_findings(
 
 def _renamed(change: LabelChange, context: Context) -> Finding:
     source = f" ({rows_text([change.row])})" if change.row else ""
-    verb = "some series of" if change.partial else "series of"
     return Finding(
         code="metric-rename/label-renamed",
-        title=f"Label {change.label} is called {change.renamed_to} now",
-        observed=f"{verb} {_metrics(change)} in job {change.job} carry {change.renamed_to} instead; "
+        title=f"Label {change.label} is called {change.renamed_to} now{_from(change, 'on')}",
+        observed=f"{_series(change)} carry {change.renamed_to} instead; "
         f"{'documented' if change.row else f'inferred with confidence {change.confidence:.2f}: {change.why}'}{source}",
         expected=f"label {change.label}, as before the change",
         hint=f"Replace {change.label} by {change.renamed_to} in what is listed here: matchers, joins, groupings, legends and templates."
@@ -62,8 +63,8 @@ def _lost(change: LabelChange, context: Context) -> Finding:
     documented = f"; documented ({rows_text([change.row])})" if change.row else ""
     return Finding(
         code="metric-rename/label-lost",
-        title=f"Label {change.label} is gone",
-        observed=f"series of {_metrics(change)} in job {change.job} no longer carry {change.label}{documented}",
+        title=f"Label {change.label} is gone{_from(change)}",
+        observed=f"{_series(change)} no longer carry {change.label}{documented}",
         expected=f"label {change.label}, as before the change",
         hint=(change.row.note.rstrip(".") + ". " if change.row and change.row.note else "")
         + "Look for the relabelling, allow-list or version that took it away.",
@@ -74,6 +75,23 @@ def _lost(change: LabelChange, context: Context) -> Finding:
             context.evidence(change.families[0], change.job, f"without {change.label}"),
         ),
     )
+
+
+def _series(change: LabelChange) -> str:
+    """Whose series a change is about; of a change on some targets, which."""
+    where = f"{_metrics(change)} in job {change.job}"
+    if not change.partial:
+        return f"series of {where}"
+    if not change.lost_on:
+        return f"some series of {where}"
+    shown = ", ".join(change.lost_on[:_TARGETS]) + (", …" if len(change.lost_on) > _TARGETS else "")
+    return f"series of {where} on {shown} (not on {', '.join(change.kept_on[:_SHOWN])}{', …' if len(change.kept_on) > _SHOWN else ''})"
+
+
+def _from(change: LabelChange, word: str = "from") -> str:
+    """How many targets a change on some targets is about."""
+    both = len(change.lost_on) + len(change.kept_on)
+    return f" {word} {len(change.lost_on)} of {both} targets of job {change.job}" if change.lost_on else ""
 
 
 def _only(change: LabelChange) -> str | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from functions.checks.metric_rename.families import Family
 from functions.checks.metric_rename.forms import same_things
-from functions.contract.telemetry import LabelValues
+from functions.contract.telemetry import LabelValues, PartialLoss
 from functions.knowledge.renames import Catalogue, Kind, Rename
 from functions.knowledge.renames_words import Words, akin
 
@@ -42,6 +42,9 @@ class LabelChange:
     of_target: bool = False
     #: some series still have the old one (a canary)
     partial: bool = False
+    #: targets that lost it and that still have it, where only some lost it and the targets are known
+    lost_on: tuple[str, ...] = ()
+    kept_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class LabelWorld:
     attribution: frozenset[str]
     catalogue: Catalogue | None
     words: Words
+    #: label -> which targets lost it, where only some did
+    on_some: Mapping[str, PartialLoss] = field(default_factory=dict)
 
 
 def label_changes(world: LabelWorld) -> tuple[LabelChange, ...]:
@@ -215,15 +220,36 @@ def _is_lost(label: str, held: Sequence[tuple[Family, Family]], world: LabelWorl
 
 
 def _canaries(world: LabelWorld, known: Collection[str]) -> Iterable[LabelChange]:
-    """A label that only the series of some targets renamed: both spellings share the series between them."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Labels that only some targets renamed (both spellings share the series between them) or lost."""
+    found: dict[tuple[str, str | None], list[str]] = {}
     for was, now in world.pairs:
         for new in now.labels.keys() - was.labels.keys():
             for old in now.labels.keys() & was.labels.keys():
                 split = was.labels[old] >= was.series and 0 < now.labels[old] == now.series - now.labels[new]
                 if split and _fold(old) == _fold(new) and old not in known:
                     found.setdefault((old, new), []).append(now.name)
-    for (old, new), names in sorted(found.items()):
+    for label in world.on_some.keys() - {old for old, _ in found} - set(known):
+        names = [now.name for was, now in world.pairs if was.labels.get(label, 0) >= was.series > 0 and _on_part(label, now)]
+        found[label, None] = names
+    for (old, to), names in sorted(found.items(), key=lambda item: item[0][0]):
         stored = frozenset(n for was, now in world.pairs if now.name in names for f in (was, now) for n in f.names)
-        why, of_target = "the same name, spelled differently", old in world.target_labels
-        yield LabelChange(world.job, old, new, tuple(sorted(names)), True, stored, 0.97, why, of_target=of_target, partial=True)
+        some = world.on_some.get(old)
+        yield LabelChange(
+            world.job,
+            old,
+            to,
+            tuple(sorted(names)),
+            True,
+            stored,
+            0.97 if to else 1.0,
+            "the same name, spelled differently" if to else "",
+            of_target=old in world.target_labels,
+            partial=True,
+            lost_on=some.lost if some else (),
+            kept_on=some.kept if some else (),
+        )
+
+
+def _on_part(label: str, family: Family) -> bool:
+    """Whether some of the series carry a label and some do not."""
+    return 0 < family.labels.get(label, 0) < family.series

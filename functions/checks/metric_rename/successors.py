@@ -82,7 +82,7 @@ def successors(
 def _partial(fact: Fact[tuple[PartialLoss, ...]], after: Families) -> dict[str, dict[str, PartialLoss]]:
     """job -> family -> the loss; of a family's several stored names the one that lost the most targets."""
     found: dict[str, dict[str, PartialLoss]] = {}
-    for loss in fact.value if isinstance(fact, Known) else ():
+    for loss in (loss for loss in fact.value if not loss.label) if isinstance(fact, Known) else ():
         owner = next((f.name for f in after.get(loss.job, {}).values() if loss.metric in f.names), loss.metric)
         held = found.setdefault(loss.job, {})
         if owner not in held or len(loss.lost) > len(held[owner].lost):

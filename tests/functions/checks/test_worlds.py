@@ -33,6 +33,7 @@ async def test_a_reported_fault_is_told_as_what_it_is_and_nothing_else(case: Cas
         demanded |= codes
         assert any(f.code in codes and parts.items() <= f.subject.parts().items() for f in failed), (codes, parts, shown)
     assert not [f.code for f in failed if f.code in case.never or f.check in case.never], shown
+    assert not case.says or any(case.says in f.observed for f in failed), shown
     if case.only:
         assert {f.code for f in failed} <= demanded, shown
     verdicts = {check.id: check.verdict.value for check in report.checks}

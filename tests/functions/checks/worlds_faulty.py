@@ -22,6 +22,8 @@ class Case:
     verdicts: Mapping[str, str] = field(default_factory=dict)
     #: exactly the codes in `must` may fail
     only: bool = True
+    #: what a finding among those observed
+    says: str = ""
 
 
 FAULTY: list[Case] = []
@@ -32,10 +34,11 @@ def case(
     *must: tuple[str | tuple[str, ...], Parts],
     never: tuple[str, ...] = (),
     only: bool = True,
+    says: str = "",
     **verdicts: str,
 ) -> Callable[[Callable[[], World]], Callable[[], World]]:
     def keep(build: Callable[[], World]) -> Callable[[], World]:
-        FAULTY.append(Case(build, source, must, never, {k.replace("_", "-"): v for k, v in verdicts.items()}, only))
+        FAULTY.append(Case(build, source, must, never, {k.replace("_", "-"): v for k, v in verdicts.items()}, only, says))
         return build
 
     return keep
@@ -354,6 +357,33 @@ def one_canary_of_three_lost_a_metric() -> World:
     gpus = [Gpu(0, uuid("n-3", 0), 70.0, "ml/a-3"), Gpu(1, uuid("n-3", 1))]
     world.now(world.section("dcgm-n-3", dcgm("n-3", gpus, less), node="n-3"))
     return world
+
+
+def _canary(text: str) -> World:
+    """Three exporters, of which the third serves another body now."""
+    world = fleet(3)
+    world.bodies["after"] = world.bodies["after"][:2]
+    world.now(world.section("dcgm-n-3", text, node="n-3"))
+    return world
+
+
+@case(
+    "NVIDIA/dcgm-exporter#655: one node pool was upgraded",
+    ("metric-rename/label-renamed", {"label": "Hostname", "renamed_to": "hostname", "job": "dcgm"}),
+    says="on 10.0.0.5:9400 (not on 10.0.0.1:9400, 10.0.0.3:9400)",
+)
+def one_canary_of_three_writes_a_label_in_another_way() -> World:
+    return _canary(dcgm("n-3", [Gpu(0, uuid("n-3", 0), 70.0, "ml/a-3"), Gpu(1, uuid("n-3", 1))], host_label="hostname"))
+
+
+@case(
+    "a relabelling on one node pool drops a label",
+    ("metric-rename/label-lost", {"label": "modelName", "job": "dcgm"}),
+    says="on 10.0.0.5:9400 (not on 10.0.0.1:9400, 10.0.0.3:9400)",
+)
+def one_canary_of_three_lost_a_label() -> World:
+    body = dcgm("n-3", [Gpu(0, uuid("n-3", 0), 70.0, "ml/a-3"), Gpu(1, uuid("n-3", 1))])
+    return _canary(body.replace(',modelName="NVIDIA A100-SXM4-80GB"', ""))
 
 
 @case("NVIDIA/gpu-monitoring-tools#188, NVIDIA/dcgm-exporter#164", ("telemetry-gap/frozen", {**N1, "job": "dcgm"}), label_mapping="pass")
