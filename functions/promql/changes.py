@@ -25,6 +25,8 @@ class MetricChange:
     #: jobs in which it changed (None: every job), and those in which the old name lives on
     jobs: frozenset[str] | None = None
     kept: frozenset[str] = frozenset()
+    #: neither name was seen: it is only there after an event, and is known to have changed with those that were
+    unseen: bool = False
 
     @property
     def lost(self) -> bool:

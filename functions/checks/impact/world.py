@@ -116,7 +116,8 @@ class World:
         if (count and count.series) or (names and all(_OWN.fullmatch(name) for name in names)):
             return WELL
         had = self._had(selector)
-        if (had != 0 or self._only_quiet(selector, names)) and (why := self._blamed(selector)):
+        unseen = any(change.unseen for change in self.changes.metrics_of(selector))
+        if (had != 0 or unseen or self._only_quiet(selector, names)) and (why := self._blamed(selector)):
             return Found(State.DEAD, why)
         if count is None:
             return Found(State.UNTOLD, f"nothing tells how many series {selector} selects")
@@ -222,6 +223,8 @@ def became(to: str | None) -> str:
 
 
 def said_of(change: MetricChange) -> str:
+    if change.unseen:
+        return f"{change.name} is called {change.to} since its exporter renamed others as well; neither has series until something happens"
     return f"{change.name} {'is called ' + change.to + ' now' if change.to else 'was taken away'}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from functions.checks.metric_rename.families import PART_LABELS, Family
+from functions.checks.metric_rename.families import PART_LABELS, Families, Family
 from functions.checks.metric_rename.findings import Pair
 from functions.checks.metric_rename.label_findings import Respelling, respelled
 from functions.checks.metric_rename.labels import LabelChange, LabelWorld, label_changes
@@ -23,6 +23,7 @@ from functions.contract.telemetry import LabelValues, MetricSchema, PartialLoss,
 from functions.knowledge import Knowledge
 from functions.knowledge.renames import Catalogue, Kind, Rename
 from functions.knowledge.renames_words import load_words
+from functions.knowledge.signals import SILENT
 from functions.promql import Changes, MetricChange
 from functions.promql import LabelChange as LabelOfExpressions
 
@@ -54,6 +55,8 @@ class Changed:
     pairs: tuple[Pair, ...] = ()
     labels: tuple[LabelChange, ...] = ()
     respellings: tuple[Respelling, ...] = ()
+    #: renames of names that neither instant can show
+    unseen: tuple[MetricChange, ...] = ()
 
     @cached_property
     def scales(self) -> tuple[tuple[Pair, Scale], ...]:
@@ -66,7 +69,7 @@ class Changed:
     @cached_property
     def losses(self) -> Changes:
         """What became of names and labels, as reading expressions needs it: enough to tell which find nothing."""
-        return Changes(tuple(self._metrics({})), (*self._labels(), *self._values()))
+        return Changes((*self._metrics({}), *self.unseen), (*self._labels(), *self._values()))
 
     @cached_property
     def changes(self) -> Changes:
@@ -74,7 +77,7 @@ class Changed:
         factors = {(pair.job, name): scale.factor for pair, scale in self.scales for name in pair.was.names}
         silent = (loss for loss in self.found.of(State.SILENT) if not loss.partial and not loss.elsewhere)
         unexplained = frozenset(name for loss in silent for name in loss.was.names)
-        return Changes((*self._metrics(factors), *self._rescaled()), self.losses.labels, unexplained)
+        return Changes((*self._metrics(factors), *self._rescaled(), *self.unseen), self.losses.labels, unexplained)
 
     def _metrics(self, factors: Mapping[tuple[str, str], float]) -> Iterable[MetricChange]:
         lost: dict[str, list[MetricChange]] = {}
@@ -166,7 +169,32 @@ def changed(seen: Seen, knowledge: Knowledge, policy: Policy) -> Changed:
     targets = (seen.targets, seen.targets_before)
     changes = _labels(pairs, found, knowledge, policy, catalogue, values, targets, _value(seen.partial_losses))
     respellings = _respelled(pairs, changes, catalogue, *values, seen.targets)
-    return Changed(found, catalogue, tuple(pairs), tuple(changes), tuple(respellings))
+    unseen = tuple(_unseen(found, catalogue, knowledge, policy)) if catalogue else ()
+    return Changed(found, catalogue, tuple(pairs), tuple(changes), tuple(respellings), unseen)
+
+
+def _unseen(found: Succession, catalogue: Catalogue, knowledge: Knowledge, policy: Policy) -> Iterable[MetricChange]:
+    """Renames of names that are only there after an event, by the versions whose other renames were all made.
+
+    An alert on such a name is silent either way: before the change because nothing happened, after it for ever.
+    """
+    jobs: dict[tuple[str, str], set[str]] = {}
+    for loss in found.of(State.RENAMED):
+        for row in loss.rows if not loss.partial else ():
+            jobs.setdefault((row.system, row.version), set()).add(loss.job)
+    before, after = _stored(found.before), _stored(found.after)
+    made = [row for row in catalogue.rows if (row.system, row.version) in jobs and row.kind is Kind.METRIC]
+    half = {(row.system, row.version) for row in made if row.old in after}  # an exporter prints what its field list names
+    for row in made:
+        version = (row.system, row.version)
+        plain = row.new and not row.match and version not in half and row.old not in before and row.new not in after
+        if plain and knowledge.signals.presence(row.old, policy.signals.rewrite) & SILENT:
+            factor = row.factors[0] if len(row.factors) == 1 else None
+            yield MetricChange(row.old, row.new, factor, frozenset(jobs[version]), unseen=True)
+
+
+def _stored(families: Families) -> frozenset[str]:
+    return frozenset(name for held in families.values() for family in held.values() for name in family.names)
 
 
 def _value(fact: Fact[tuple[T, ...]]) -> tuple[T, ...]:

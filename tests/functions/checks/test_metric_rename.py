@@ -430,3 +430,29 @@ def test_who_a_rename_breaks_is_unjudged_where_nobody_could_look(fact: str, why:
     assert found.verdict is Verdict.FAIL
     assert [u.why for u in found.unjudged] == ([f"which {fact} it breaks: refused ({why})"] if told else [])
     assert not judge(before, before, **{fact: Missing(why, "refused")}).unjudged, "nothing changed, so nobody is hit"
+
+
+XID = alert("GpuXid", "max by (gpu) (DCGM_FI_DEV_XID_ERRORS) > 0")
+
+
+def test_an_alert_on_an_event_that_has_not_happened_dies_with_the_renames_of_its_exporter() -> None:
+    before, after = [metric("DCGM_FI_DEV_POWER_USAGE")], [metric("DCGM_FI_DEV_BOARD_POWER_WATTS")]
+    found = one(judge(before, after, rules=(XID,)), "rule-dead", rule="GpuXid")
+    assert found.severity is Severity.CRITICAL
+    assert found.impact[0].suggested == "max by (gpu) (DCGM_FI_DEV_XID_ERROR) > 0"
+    assert "DCGM_FI_DEV_XID_ERROR since its exporter renamed others" in found.observed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        # the field list still names some of the old fields, and may name this one
+        [metric("DCGM_FI_DEV_PSTATE")],
+        # the event has happened: it is there under its old name
+        [metric("DCGM_FI_DEV_XID_ERRORS")],
+    ],
+)
+def test_where_the_old_names_live_on_such_an_alert_is_quiet(more: list[MetricSchema]) -> None:
+    before, after = [metric("DCGM_FI_DEV_POWER_USAGE"), *more], [metric("DCGM_FI_DEV_BOARD_POWER_WATTS"), *more]
+    assert not told(judge(before, after, rules=(XID,)), "rule-dead")
+    assert not told(judge(before, before, rules=(XID,)), "rule-dead")
