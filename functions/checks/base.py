@@ -15,6 +15,7 @@ from typing import Any
 
 from functions.contract.facts import Facts, Known, Missing
 from functions.contract.findings import CheckResult, Judgement, MissingFact, Severity, Subject, Unjudged, Verdict
+from functions.contract.text import count_of
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ def verdict_of(judgement: Judgement) -> Verdict:
 def _summary(judgement: Judgement) -> str:
     failed = sum(f.verdict is Verdict.FAIL for f in judgement.findings)
     unknown = len(judgement.findings) - failed + len(judgement.unjudged)
-    parts = [f"{failed} finding{'s' * (failed != 1)}"] if failed else []
+    parts = [count_of(failed, "finding")] if failed else []
     if unknown:
         parts.append(f"{unknown} unknown")
     if judgement.proven:

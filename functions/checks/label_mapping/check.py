@@ -33,6 +33,7 @@ from functions.contract.facts import Fact, Known, Windows
 from functions.contract.findings import Judgement
 from functions.contract.policy import Policy
 from functions.contract.telemetry import DeviceReading, DeviceSeries, MetricSchema, Target
+from functions.contract.text import count_of
 from functions.knowledge import Knowledge
 
 
@@ -98,14 +99,14 @@ def _proven(world: World, names: Names, holders: Holders) -> str:
     nodes = len({d.node for d in world.devices.values() if d.named and d.node})
     parts = []
     if names.right:
-        where = f" on {nodes} node{'s' * (nodes != 1)}" if nodes else ""
+        where = f" on {count_of(nodes, 'node')}" if nodes else ""
         verb = "names the Pod that holds it" if names.right == 1 else "name the Pods that hold them"
-        parts.append(f"{names.right} device{'s' * (names.right != 1)}{where} {verb}")
+        parts.append(f"{count_of(names.right, 'device')}{where} {verb}")
     if names.right and silent:
         parts.append(f"{silent} name{'s' * (silent == 1)} none")
     if holders.mapped:
         total = holders.mapped + sum(holders.waiting.values())
-        parts.append(f"{holders.mapped} of {total} GPU Pod{'s' * (total != 1)} found")
+        parts.append(f"{holders.mapped} of {count_of(total, 'GPU Pod')} found")
     if holders.young:
         parts.append(f"{holders.young} too young, or ending, to be named")
     if holders.planned:

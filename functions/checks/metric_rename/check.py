@@ -27,6 +27,7 @@ from functions.contract.findings import Finding, Judgement, Subject, Unjudged
 from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, Rule, SelectorCount
 from functions.contract.telemetry import LabelValues, MetricSchema, PartialLoss, Target
+from functions.contract.text import count_of
 from functions.knowledge import Knowledge
 
 
@@ -99,12 +100,8 @@ def _unjudged(found: Succession, ended: frozenset[str]) -> tuple[Unjudged, ...]:
 def _proven(found: Succession) -> str:
     inferred = sum(loss.how is How.INFERRED for loss in found.losses)
     jobs = len({job for job in found.before if job in found.after})
-    text = f"{_many(found.compared, 'metric')} of {_many(jobs, 'job')} compared"
-    return f"{text}, {_many(inferred, 'successor')} inferred" if inferred else text
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
+    text = f"{count_of(found.compared, 'metric')} of {count_of(jobs, 'job')} compared"
+    return f"{text}, {count_of(inferred, 'successor')} inferred" if inferred else text
 
 
 CHECK = Check(

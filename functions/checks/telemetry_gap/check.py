@@ -44,6 +44,7 @@ from functions.contract.telemetry import (
     Standstill,
     Target,
 )
+from functions.contract.text import count_of
 from functions.knowledge import Knowledge
 from functions.promql import NO_CHANGES
 
@@ -155,7 +156,8 @@ def _judgement(whole: Part, world: World, scrapes: Scrapes, scope: Scope) -> Jud
     targets = len(world.target_list or ())
     up = targets - len(scrapes.broken)
     covered = len({s.node for s in world.device_list or () if s.node})
-    proven = f"{up} of {targets} targets deliver, {covered} nodes show devices" if targets or covered else ""
+    show = "shows" if covered == 1 else "show"
+    proven = f"{up} of {count_of(targets, 'target')} deliver, {count_of(covered, 'node')} {show} devices" if targets or covered else ""
     return Judgement(tuple(_once(findings)), whole.judged, tuple(dict.fromkeys(left)), proven)
 
 
