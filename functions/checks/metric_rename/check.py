@@ -75,7 +75,8 @@ def judge(  # noqa: PLR0913 (the parameters are the check's needs)
     advice = {name: replacement(loss) for loss in found.of(State.REMOVED) for name in loss.was.names}
     findings += broken_users(judge_, watched.dashboards_known, context, advice)
     unread = watched.unread() if what.changes.metrics or what.changes.labels else ()
-    return Judgement(tuple(findings), found.compared, (*_unjudged(found, _ended(found, targets_before, pods)), *unread), _proven(found))
+    left = (*_unjudged(found, _ended(found, targets_before, pods)), *_uncompared(found, targets_before), *unread)
+    return Judgement(tuple(findings), found.compared, left, _proven(found))
 
 
 def _ended(found: Succession, targets_before: Fact[tuple[Target, ...]], pods: Fact[tuple[Pod, ...]]) -> frozenset[str]:
@@ -95,6 +96,13 @@ def _unjudged(found: Succession, ended: frozenset[str]) -> tuple[Unjudged, ...]:
     stored = {name for held in found.after.values() for name in held}
     counts = Counter((job, why) for job, name, why in found.explained if name not in stored and job not in ended)
     return tuple(Unjudged(Subject(job=job), f"{why}: {n} names not compared") for (job, why), n in sorted(counts.items()))
+
+
+def _uncompared(found: Succession, targets_before: Fact[tuple[Target, ...]]) -> tuple[Unjudged, ...]:
+    """Jobs that were scraped before and of which nothing from then is stored: not new, and not to be compared."""
+    scraped = {t.job for t in targets_before.value if t.up and t.samples} if isinstance(targets_before, Known) else set()
+    why = "its targets were scraped before the change, and nothing of theirs from then is stored: not compared"
+    return tuple(Unjudged(Subject(job=job), why) for job in sorted(scraped & found.after.keys() - found.before.keys()))
 
 
 def _proven(found: Succession) -> str:

@@ -156,8 +156,8 @@ def _judgement(whole: Part, world: World, scrapes: Scrapes, scope: Scope) -> Jud
     targets = len(world.target_list or ())
     up = targets - len(scrapes.broken)
     covered = len({s.node for s in world.device_list or () if s.node})
-    show = "shows" if covered == 1 else "show"
-    proven = f"{up} of {count_of(targets, 'target')} deliver, {count_of(covered, 'node')} {show} devices" if targets or covered else ""
+    deliver, show = "delivers" if targets == 1 else "deliver", "shows" if covered == 1 else "show"
+    proven = f"{up} of {count_of(targets, 'target')} {deliver}, {count_of(covered, 'node')} {show} devices" if targets or covered else ""
     return Judgement(tuple(_once(findings)), whole.judged, tuple(dict.fromkeys(left)), proven)
 
 

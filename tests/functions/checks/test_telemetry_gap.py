@@ -41,7 +41,7 @@ DEADLINE = 'Get "http://10.0.1.1:9400/metrics": context deadline exceeded'
 def test_a_healthy_cluster_passes_and_says_what_was_proven() -> None:
     result = judge()
     passes(result)
-    assert "1 of 1 targets deliver, 1 nodes show devices" in result.summary
+    assert "1 of 1 target delivers, 1 node shows devices" in result.summary
 
 
 def test_every_code_is_documented() -> None:
