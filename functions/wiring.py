@@ -98,6 +98,7 @@ def bundle_gather(bundle: Bundle, standards: Standards) -> Gather:
             dashboards=tuple((t.path, t.text) for t in bundle.dashboards),
             jobs=bundle.jobs,
             before=bundle.before,
+            cluster=standards.cluster,
         )
         return bundle.with_lost(replace(facts, traces=bundle.traces))
 
@@ -191,6 +192,7 @@ def live_gather(
             policy=standards.policy,
             rule_texts=rules,
             dashboards=dashboards,
+            cluster=standards.cluster,
             remembered=await recall(request, windows.current) if recall else None,
         )
 

@@ -52,12 +52,14 @@ async def gather(  # noqa: PLR0913 (every parameter is one part of what an audit
     jobs: frozenset[str] | None = None,
     before: ObjectSource | None = None,
     remembered: Remembered | None = None,
+    cluster: str = "",
 ) -> Facts:
     """The needed facts, each `Known` or `Missing`.
 
     `rule_texts` and `dashboards` are (origin, text) of files; `before` lists the objects as they were at the
     baseline (a bundle can); `jobs` are those that the source holds: None looks for the jobs that matter instead;
-    `remembered` stands in for what the source can't tell of the baseline.
+    `remembered` stands in for what the source can't tell of the baseline; `cluster` is the one that is asked about, where
+    the source holds several.
     """
     started = time.monotonic()
     remarks: tuple[str, ...] = ()
@@ -85,6 +87,7 @@ async def gather(  # noqa: PLR0913 (every parameter is one part of what an audit
                 selectors=seen.selectors,
                 unread=seen.unread,
                 recorded=seen.recorded,
+                cluster=cluster,
                 remembered=remembered,
             )
             telemetry = Telemetry(metrics, request)

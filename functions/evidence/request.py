@@ -41,6 +41,8 @@ class Request:
     #: why neither rules nor dashboards are known, where they should be
     unread: Missing | None = None
     recorded: frozenset[str] = frozenset()
+    #: the cluster's name, for a store that holds several
+    cluster: str = ""
     #: what was kept from before the change, for what the source can't tell of it
     remembered: Remembered | None = None
 

@@ -20,7 +20,7 @@ from functions.evidence.changes import Changes
 from functions.evidence.devices import resolve
 from functions.evidence.kept import Kept
 from functions.evidence.moment import Moment, Relevant
-from functions.evidence.questions import Question, one_of
+from functions.evidence.questions import Question, literal, one_of
 from functions.evidence.request import Found, Request, carried, put, value_of
 from functions.evidence.sources import MetricSource
 from functions.evidence.together import Rows
@@ -100,6 +100,7 @@ class Telemetry:
             found["targets_before"] = before
         elif isinstance(earlier := found["targets_before"], Known):
             found["targets_before"] = carried(earlier, assemble.with_settings(earlier.value, value_of(found["targets"])))
+        self._keep_to_cluster(found)
         self._narrow(found)
         if self._kept:
             instances = frozenset(t.instance for t in value_of(found["targets"]))
@@ -147,6 +148,17 @@ class Telemetry:
         if isinstance(listed, Known) and jobs is not None:
             listed = replace(listed, value=tuple(t for t in listed.value if t.job in jobs))
         return await moment.targets(listed)
+
+    def _keep_to_cluster(self, found: Found) -> None:
+        """Of a store that holds several clusters, by a label of its targets, only what is this one's or nobody's."""
+        targets = (*value_of(found["targets"]), *value_of(found["targets_before"]))
+        for name in self._request.knowledge.devices.clusters:
+            values = {value for t in targets if (value := t.labels.get(name))}
+            if len(values) > 1 and self._request.cluster in values:
+                own = Matcher(name, "=~", f"{literal(self._request.cluster)}|")
+                for moment in (self._now, self._before):
+                    if moment and moment.where is not None:
+                        moment.where = (*moment.where, own)
 
     def _narrow(self, found: Found) -> None:
         """For a node's audit, only what the targets of that node say."""

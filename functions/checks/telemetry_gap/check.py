@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from functions.checks.base import Check
+from functions.checks.clusters import own
 from functions.checks.impact.facts import Watched
 from functions.checks.metric_rename.changes import Changed, Seen, changed
 from functions.checks.metric_rename.families import families
@@ -97,7 +98,7 @@ def judge(  # noqa: PLR0913 - the parameters are the check's needs
         listed_at=targets.at if isinstance(targets, Known) else None,
     )
     world, others = of_cluster(world, cluster)
-    held_bodies = known(bodies) or ()
+    held_bodies, _ = own(known(bodies) or (), lambda b: b.target, lambda _: False, knowledge.devices.clusters, cluster)
     held_rules = known(rules) or ()
     # an empty selector says nothing where nobody knows which names and labels there are
     watched = Watched(rules, dashboards, schema if isinstance(schema, Missing) else selectors, selectors_before)

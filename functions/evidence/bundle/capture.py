@@ -93,7 +93,9 @@ async def capture(
     _empty(out_dir)
     masks = Masks(policy.masks)
     bundle = Captured()
-    facts = await gather(metrics, objects, windows=about.windows, needs=_NEEDS, scope=about.scope, knowledge=knowledge, policy=policy)
+    facts = await gather(
+        metrics, objects, windows=about.windows, needs=_NEEDS, scope=about.scope, knowledge=knowledge, policy=policy, cluster=about.cluster
+    )
     if metrics:
         await _metrics(metrics, facts, bundle, masks, limits)
     if objects:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.functions.checks.worlds_healthy import AMD, BUSY, IDLE, VLLM, one_node, stored
-from tests.support.worlds import BEFORE, DCGM, DCGM_1, DCGM_MIG, JUST_NOW, NOW, OPERATOR, Gpu, World, dcgm, fleet, lines_of, uuid
+from tests.support.worlds import BEFORE, DCGM, DCGM_1, DCGM_49, DCGM_MIG, JUST_NOW, NOW, OPERATOR, Gpu, World, dcgm, fleet, lines_of, uuid
 
 Parts = Mapping[str, str]
 
@@ -356,6 +356,23 @@ def one_canary_of_three_lost_a_metric() -> World:
     less = {n: v for n, v in DCGM.items() if n != "DCGM_FI_DEV_FB_USED"}
     gpus = [Gpu(0, uuid("n-3", 0), 70.0, "ml/a-3"), Gpu(1, uuid("n-3", 1))]
     world.now(world.section("dcgm-n-3", dcgm("n-3", gpus, less), node="n-3"))
+    return world
+
+
+@case(
+    "the exporter of this cluster was upgraded, another one's in the same store was not",
+    ("metric-rename/renamed", {"metric": "DCGM_FI_DEV_POWER_USAGE", "renamed_to": "DCGM_FI_DEV_BOARD_POWER_WATTS"}),
+    ("telemetry-gap/went-silent", {"metric": "DCGM_FI_DEV_FB_FREE"}),
+    never=("telemetry-gap/series-dropped",),
+    only=False,
+)
+def the_old_names_live_on_in_another_cluster() -> World:
+    world = one_node()
+    exporter = world.exporter("n-1")
+    world.before(world.section(exporter, dcgm("n-1", [BUSY, IDLE], DCGM), node="n-1", cluster="lab"))
+    world.now(world.section(exporter, dcgm("n-1", [BUSY, IDLE], DCGM_49, "hostname"), node="n-1", cluster="lab"))
+    world.ips["dcgm-x-1"] = "10.9.9.9"
+    world.both(world.section("dcgm-x-1", dcgm("x-1", [Gpu(0, uuid("x-1", 0), 50, "prod/z-0")]), node="x-1", cluster="prod"))
     return world
 
 

@@ -582,6 +582,17 @@ def a_store_that_holds_another_cluster_as_well() -> World:
     return world
 
 
+@healthy
+def another_cluster_in_the_same_store_had_its_exporter_upgraded() -> World:
+    world = one_node()
+    ours = world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE]), node="n-1", cluster="lab")
+    theirs = [Gpu(0, uuid("x-1", 0), 50, "prod/z-0")]
+    world.ips["dcgm-x-1"] = "10.9.9.9"
+    world.before(ours, world.section("dcgm-x-1", dcgm("x-1", theirs), node="x-1", cluster="prod"))
+    world.now(ours, world.section("dcgm-x-1", dcgm("x-1", theirs, DCGM_49, "hostname"), node="x-1", cluster="prod"))
+    return world
+
+
 # ------------------------------------------------------------------------------------------------ sharing
 
 
