@@ -10,20 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from functions.contract.rules import Matcher
 from functions.evidence.questions import METRIC, Question, one_of
-from functions.knowledge.pipeline import load_pipeline
+from functions.knowledge.pipeline import ABOUT_TARGETS, SYNTHETIC, load_pipeline
 
-#: Series that a Prometheus writes by itself: about a target, or about an alert.
-ABOUT_TARGETS = (
-    "up",
-    "scrape_duration_seconds",
-    "scrape_samples_scraped",
-    "scrape_samples_post_metric_relabeling",
-    "scrape_series_added",
-    "scrape_timeout_seconds",
-    "scrape_sample_limit",
-    "scrape_body_size_bytes",
-)
-SYNTHETIC = (*ABOUT_TARGETS, "ALERTS", "ALERTS_FOR_STATE")
 #: Asked with all their labels, once a target.
 TARGET_SERIES = (*ABOUT_TARGETS[:4], "scrape_timeout_seconds", "process_start_time_seconds")
 
@@ -65,7 +53,7 @@ def label_names(where: Sequence[Matcher], back: float = 0) -> Question:
 
 def stored(where: Sequence[Matcher]) -> tuple[Matcher, ...]:
     """The selection without what Prometheus writes by itself."""
-    return (*where, Matcher("__name__", "!~", "|".join(SYNTHETIC)))
+    return (*where, Matcher("__name__", "!~", "|".join(sorted(SYNTHETIC))))
 
 
 def figures(where: Sequence[Matcher]) -> Question:

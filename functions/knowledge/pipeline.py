@@ -1,4 +1,4 @@
-"""How a metrics server tells that it is ill: figures with thresholds, and error texts of failed scrapes."""
+"""What a metrics server writes itself, and how it tells that it is ill: figures with thresholds, error texts of scrapes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,20 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from functions.contract.findings import Severity, Verdict
+
+#: Written about each target at every scrape (https://prometheus.io/docs/concepts/jobs_instances/).
+ABOUT_TARGETS = (
+    "up",
+    "scrape_duration_seconds",
+    "scrape_samples_scraped",
+    "scrape_samples_post_metric_relabeling",
+    "scrape_series_added",
+    "scrape_timeout_seconds",
+    "scrape_sample_limit",
+    "scrape_body_size_bytes",
+)
+#: All that a Prometheus writes by itself: no exporter's, and there wherever rules are evaluated.
+SYNTHETIC = frozenset({*ABOUT_TARGETS, "ALERTS", "ALERTS_FOR_STATE"})
 
 
 class _Model(BaseModel):

@@ -14,6 +14,7 @@ from functions.contract.policy import Policy
 from functions.contract.rules import Dashboard, Rule, SelectorCount
 from functions.contract.telemetry import MetricSchema, Target
 from functions.knowledge import Knowledge
+from functions.knowledge.pipeline import SYNTHETIC
 from functions.knowledge.signals import SILENT
 from functions.promql import Changes, read_panel
 
@@ -91,7 +92,7 @@ def _names_of(schema: Iterable[MetricSchema]) -> dict[str, set[str]]:
     names: dict[str, set[str]] = {}
     for row in schema:
         held = names.setdefault(row.job, set())
-        if row.name != "up" and not row.name.startswith("scrape_"):
+        if row.name not in SYNTHETIC:
             held.add(row.name)
     return names
 

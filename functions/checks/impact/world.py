@@ -14,10 +14,9 @@ from functools import cached_property
 
 from functions.contract.rules import Matcher, Rule, Selector, SelectorCount
 from functions.contract.telemetry import MetricSchema
+from functions.knowledge.pipeline import SYNTHETIC
 from functions.promql import NO_CHANGES, Changes, MetricChange, demands, means, names_of, touches
 
-#: Series that a server writes itself, wherever rules are evaluated.
-_OWN = re.compile(r"up|ALERTS|ALERTS_FOR_STATE|scrape_\w+")
 #: Labels that say where a series comes from. A value of theirs that is not there names something that does not exist;
 #: a value of any other label (a status, a reason) may only not have happened.
 _ORIGIN = frozenset({"job", "namespace", "exported_namespace", "cluster", "service", "container", "exported_container", "endpoint"})
@@ -113,7 +112,7 @@ class World:
     def _found(self, selector: Selector) -> Found:
         names = self.names_of(selector)
         count = None if self.counts is None else self.counts.get(selector)
-        if (count and count.series) or (names and all(_OWN.fullmatch(name) for name in names)):
+        if (count and count.series) or (names and SYNTHETIC.issuperset(names)):
             return WELL
         had = self._had(selector)
         unseen = any(change.unseen for change in self.changes.metrics_of(selector))

@@ -15,11 +15,10 @@ from functions.checks.telemetry_gap.vanished import Scrapes
 from functions.checks.telemetry_gap.world import World, place
 from functions.contract.findings import Finding, Impact
 from functions.contract.telemetry import MetricSchema
+from functions.knowledge.pipeline import SYNTHETIC
 
 #: Codes of targets that deliver nothing.
 _SILENT = frozenset({"target-down", "bad-exposition", "empty-exposition", "series-dropped", "stale"})
-#: What the server writes for every target: it stays.
-_OWN = ("up", "scrape_", "ALERTS")
 #: How many users a finding lists at least, however many findings of its job share them.
 _LEAST = 5
 
@@ -29,7 +28,7 @@ def with_hidden(world: World, scrapes: Scrapes, users: Users, schemas: Iterable[
     silent = Counter(f.subject.job or "" for f in scrapes.part.findings if _is_silent(f))
     told: Mapping[str, set[str]] = defaultdict(set)
     for row in schemas:
-        if row.job in silent and not row.name.startswith(_OWN):
+        if row.job in silent and row.name not in SYNTHETIC:
             told[row.job].add(row.name)
     readers = {job: users.of(sorted(told[job]), frozenset({job})) for job in silent if told.get(job)}
     delivering = {t.job for t in world.target_list or () if t.up and scrapes.broken.get(place(t)) is None}

@@ -19,10 +19,9 @@ from functions.checks.telemetry_gap.vanished import Scrapes
 from functions.checks.telemetry_gap.world import Part, World, finding, place
 from functions.contract.findings import Evidence, Finding, Subject, Unjudged, Verdict
 from functions.contract.telemetry import Body, Target
+from functions.knowledge.pipeline import SYNTHETIC
 from functions.knowledge.signals import SILENT, Presence
 
-#: Written by the metrics server about its own alerts and scrapes.
-_OWN = frozenset({"ALERTS", "ALERTS_FOR_STATE", "up"})
 #: Kinds that end by themselves: that their Pods are gone is no loss.
 _ENDING = frozenset({"Job", "CronJob", "ReplicaSet"})
 
@@ -98,7 +97,7 @@ def _by_mig(losses: Losses, loss: Loss) -> bool:
 def _no_loss(losses: Losses, name: str) -> bool:
     """Whether the absence of this name proves nothing, wherever it is."""
     presence = losses.world.knowledge.signals.presence(name, losses.world.policy.signals.rewrite)
-    return name in _OWN or name in losses.recorded or bool(presence & SILENT) or ignored(losses.world, name)
+    return name in SYNTHETIC or name in losses.recorded or bool(presence & SILENT) or ignored(losses.world, name)
 
 
 def _job_gone(losses: Losses, job: str, families: Mapping[str, Family], part: Part) -> None:
@@ -121,7 +120,7 @@ def _job_gone(losses: Losses, job: str, families: Mapping[str, Family], part: Pa
             return  # told once, with the targets
         if not _wanted(losses.world, earlier):
             return  # the workload is gone or scaled to zero, and its telemetry with it
-    names = sorted(families.keys() - _OWN)
+    names = sorted(families.keys() - SYNTHETIC)
     elsewhere = sorted(other for other, held in losses.succession.after.items() if other != job and set(names) <= held.keys())
     observed = f"{len(names)} metrics before ({', '.join(names[:5])}{', …' if len(names) > 5 else ''}), none now"
     if elsewhere:
