@@ -254,6 +254,7 @@ def _labels(
     partial: Iterable[PartialLoss],
 ) -> list[LabelChange]:
     attribution = {label for role in ("namespace", "pod", "container", "pod_uid") for label in knowledge.devices.spellings(role, policy)}
+    marks = frozenset(knowledge.devices.server_replicas)
     now, before = (_by_label(fact) for fact in values)
     on_some: dict[str, dict[str, PartialLoss]] = {}
     for loss in partial:
@@ -263,7 +264,7 @@ def _labels(
     for job in sorted(found.before):
         of_job = tuple((p.was, p.now) for p in pairs if p.job == job)
         held = frozenset(label for fact in targets for t in _value(fact) if t.job == job for label in t.labels)
-        world = LabelWorld(job, of_job, before, now, held, frozenset(attribution), catalogue, load_words(), on_some.get(job, {}))
+        world = LabelWorld(job, of_job, before, now, held, frozenset(attribution), catalogue, load_words(), marks, on_some.get(job, {}))
         changes += label_changes(world)
     return changes
 

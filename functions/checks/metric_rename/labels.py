@@ -61,6 +61,8 @@ class LabelWorld:
     attribution: frozenset[str]
     catalogue: Catalogue | None
     words: Words
+    #: labels by which the servers of a pair mark what they store: they go where a store begins to merge the pair
+    server_marks: frozenset[str] = frozenset()
     #: label -> which targets lost it, where only some did
     on_some: Mapping[str, PartialLoss] = field(default_factory=dict)
 
@@ -142,11 +144,14 @@ def _most(label: str, held: Sequence[tuple[Family, Family]]) -> bool:
 
 
 def _former_twins(label: str, held: Sequence[tuple[Family, Family]], world: LabelWorld) -> set[str]:
-    """Labels that were there before and hold now what the lost one held: `exported_pod` into `pod` when honoured."""
+    """Labels that were there before and hold now, and did not then, what the lost one held: `exported_pod` into `pod` when honoured.
+
+    The target's own value may stay beside it: a device that names no Pod keeps the exporter's.
+    """
     if label not in world.attribution:
         return set()
     names = set[str]().union(*(now.labels for _, now in held)) & world.attribution
-    return {n for n in names if _overlap(label, n, world) >= 0.5 and _own_overlap(n, world) < 0.5}
+    return {n for n in names if _overlap(label, n, world) >= 0.5 and _shared_before(label, n, world) < 0.5}
 
 
 def _likeness(label: str, name: str, held: Sequence[tuple[Family, Family]], world: LabelWorld, rivals: int) -> tuple[float, str]:
@@ -193,9 +198,10 @@ def _written_otherwise(label: str, name: str, world: LabelWorld) -> str:
     return same_things(before.values, now.values) if before and now and not before.truncated and not now.truncated else ""
 
 
-def _own_overlap(name: str, world: LabelWorld) -> float:
-    before, now = world.values_before.get((world.job, name)), world.values.get((world.job, name))
-    return share(before.values, now.values) if before and now else 0.0
+def _shared_before(label: str, name: str, world: LabelWorld) -> float:
+    """Share of the lost label's values that the other one showed at the same time."""
+    lost, other = (world.values_before.get((world.job, each)) for each in (label, name))
+    return share(lost.values, other.values) if lost and other else 0.0
 
 
 def share(a: Collection[str], b: Collection[str]) -> float:
@@ -212,8 +218,10 @@ def _removal(label: str, held: Sequence[tuple[Family, Family]], world: LabelWorl
 
 
 def _is_lost(label: str, held: Sequence[tuple[Family, Family]], world: LabelWorld) -> bool:
-    """Whether its absence is a loss: it was on every series, and is not the name of whoever uses a device."""
+    """Whether its absence is a loss: it was on every series, and names neither whoever uses a device nor the server that stored it."""
     if label in world.attribution and label not in world.target_labels:
+        return False
+    if label in world.server_marks and all(was.labels.get(label, 0) >= was.series for was, _ in world.pairs):
         return False
     whole = [was for was, _ in held if was.labels[label] >= was.series]
     return len(whole) * 2 > len(held)

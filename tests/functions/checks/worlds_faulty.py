@@ -726,4 +726,19 @@ def a_machine_outside_the_cluster_is_nobodys_fault() -> World:
     return world
 
 
+@case(
+    "project-koku/koku-metrics-operator#947: honor_labels was switched on",
+    ("metric-rename/label-renamed", {"label": "exported_pod", "renamed_to": "pod", "job": "dcgm"}),
+    ("metric-rename/rule-dead", {"rule": "BusyPod"}),
+    only=False,
+)
+def honor_labels_true_leaves_the_exporter_on_idle_devices() -> World:
+    world = one_node()
+    exporter, body = world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE])
+    world.before(world.section(exporter, body, node="n-1"))
+    world.now(world.section(exporter, body, node="n-1", honor="true"))
+    world.alert("BusyPod", 'sum by (exported_pod) (DCGM_FI_DEV_GPU_UTIL{exported_pod!=""}) > 90')
+    return world
+
+
 assert BEFORE < JUST_NOW < NOW

@@ -311,6 +311,37 @@ def a_pair_of_servers_with_a_replica_label() -> World:
     return world
 
 
+@healthy
+def the_store_began_to_merge_the_pair() -> World:
+    world = one_node()
+    world.exporter("n-1")
+    where = {"job": "dcgm", "instance": "10.0.0.2:9400", "pod": "dcgm-n-1", "namespace": "gpu-operator", "container": "exporter"}
+    body = dcgm("n-1", [BUSY, IDLE])
+    world.before(*(stored(body, **where, cluster="lab", prometheus_replica=f"prometheus-k8s-{n}") for n in range(2)))
+    world.now(stored(body, **where, cluster="lab"))
+    return world
+
+
+@healthy
+def the_other_server_of_a_pair_took_over() -> World:
+    world = one_node()
+    world.exporter("n-1")
+    where = {"job": "dcgm", "instance": "10.0.0.2:9400", "pod": "dcgm-n-1", "namespace": "gpu-operator", "container": "exporter"}
+    body = dcgm("n-1", [BUSY, IDLE])
+    world.before(stored(body, **where, cluster="lab", prometheus_replica="prometheus-k8s-0"))
+    world.now(stored(body, **where, cluster="lab", prometheus_replica="prometheus-k8s-1"))
+    return world
+
+
+@healthy
+def a_site_prefix_that_the_policy_names() -> World:
+    world = one_node()
+    world.about["policy"] = {"signals": {"rewrite": {"acme_": ""}}}
+    names = {f"acme_{name}": value for name, value in DCGM.items()}
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE], names), node="n-1"))
+    return world
+
+
 # ------------------------------------------------------------------------------------------------ what happens every day
 
 
