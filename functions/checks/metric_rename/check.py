@@ -99,9 +99,9 @@ def _unjudged(found: Succession, ended: frozenset[str]) -> tuple[Unjudged, ...]:
 
 
 def _uncompared(found: Succession, targets_before: Fact[tuple[Target, ...]]) -> tuple[Unjudged, ...]:
-    """Jobs that were scraped before and of which nothing from then is stored: not new, and not to be compared."""
-    scraped = {t.job for t in targets_before.value if t.up and t.samples} if isinstance(targets_before, Known) else set()
-    why = "its targets were scraped before the change, and nothing of theirs from then is stored: not compared"
+    """Jobs that had targets before and of which nothing from then is stored: not new, and not to be compared."""
+    scraped = {t.job for t in targets_before.value} if isinstance(targets_before, Known) else set()
+    why = "it had targets before the change, and nothing of theirs from then is stored: not compared"
     return tuple(Unjudged(Subject(job=job), why) for job in sorted(scraped & found.after.keys() - found.before.keys()))
 
 

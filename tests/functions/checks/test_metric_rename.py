@@ -459,8 +459,10 @@ def test_where_the_old_names_live_on_such_an_alert_is_quiet(more: list[MetricSch
     assert not told(judge(before, before, rules=(XID,)), "rule-dead")
 
 
-@pytest.mark.parametrize(("samples", "unjudged"), [(40, ["other"]), (0, []), (None, [])])
-def test_a_job_that_was_scraped_and_has_no_baseline_is_not_compared_and_said_so(samples: int | None, unjudged: list[str]) -> None:
-    earlier = replace(target("a"), job="other", samples=samples)
+def test_a_job_that_had_targets_and_has_no_baseline_is_not_compared_and_said_so() -> None:
+    earlier = replace(target("a"), job="other")
     found = judge([metric("app_workers")], [metric("app_workers"), metric("app_jobs", job="other")], targets_before=known(earlier))
-    assert [u.subject.job for u in found.unjudged] == unjudged
+    assert [u.subject.job for u in found.unjudged] == ["other"]
+    assert not judge(
+        [metric("app_workers")], [metric("app_workers"), metric("app_jobs", job="new")], targets_before=known(earlier)
+    ).unjudged

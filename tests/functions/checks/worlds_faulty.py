@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.functions.checks.worlds_healthy import AMD, BUSY, IDLE, VLLM, one_node, stored
-from tests.support.worlds import BEFORE, DCGM, DCGM_1, DCGM_49, DCGM_MIG, JUST_NOW, NOW, OPERATOR, Gpu, World, dcgm, fleet, lines_of, uuid
+from tests.support.worlds import BEFORE, DCGM, DCGM_1, DCGM_49, DCGM_MIG, JUST_NOW, LONG_AGO, NOW, OPERATOR, Gpu, World, dcgm, fleet, lines_of, uuid
 
 Parts = Mapping[str, str]
 
@@ -738,6 +738,29 @@ def honor_labels_true_leaves_the_exporter_on_idle_devices() -> World:
     world.before(world.section(exporter, body, node="n-1"))
     world.now(world.section(exporter, body, node="n-1", honor="true"))
     world.alert("BusyPod", 'sum by (exported_pod) (DCGM_FI_DEV_GPU_UTIL{exported_pod!=""}) > 90')
+    return world
+
+
+@case("a target that was down at the baseline and came back", metric_rename="unknown", telemetry_gap="pass")
+def a_job_that_was_down_at_the_baseline_answers_again() -> World:
+    world = _engine()
+    world.before(world.section("llm-0", "", job="vllm", namespace="serving", port=8000, up="0", error="connection refused"))
+    world.now(world.section("llm-0", VLLM, job="vllm", namespace="serving", port=8000))
+    return world
+
+
+@case("a new service and its monitor", metric_rename="pass", telemetry_gap="pass")
+def a_job_is_as_new_as_its_pods() -> World:
+    world = _engine(since=JUST_NOW)
+    world.now(world.section("llm-0", VLLM, job="vllm", namespace="serving", port=8000))
+    return world
+
+
+def _engine(since: str = LONG_AGO) -> World:
+    """A GPU node, and an engine beside it that nothing has been stored of yet."""
+    world = fleet(1)
+    world.pod("llm-0", "n-1", 0, "serving", owner="StatefulSet/llm", image="vllm/vllm-openai:v0.10", since=since)
+    world.add("StatefulSet", "llm", "serving", {"replicas": 1})
     return world
 
 
