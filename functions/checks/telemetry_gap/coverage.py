@@ -156,14 +156,26 @@ def _seen(series: Iterable[DeviceSeries]) -> dict[str, Seen]:
 
 
 def _uncovered(world: World, node: Node, expected: Expected) -> Finding:
-    targets = [t for t in world.target_list or () if world.node_of(t) == node.name and t.job in world.device_jobs]
     exporters = [
         p
         for p in world.pod_list or ()
         if p.node == node.name and any(world.knowledge.devices.is_exporter_image(c.image) for c in p.containers)
     ]
+    here = [t for t in world.target_list or () if world.node_of(t) == node.name]
+    scraped = [t for t in here if t.up and (pod := world.pod_of(t)) and pod in exporters]
+    targets = [t for t in here if t.job in world.device_jobs]
+    hint = (
+        "Check nodeSelector, tolerations and affinity of the exporter's DaemonSet against the labels and taints of this node, "
+        "and that its Pod there is selected by the ServiceMonitor."
+    )
     if targets:
         observed = f"target {targets[0].instance} is up and tells of no device"
+    elif scraped:
+        observed = f"target {scraped[0].instance} of job {scraped[0].job} is up, and none of its metrics is known as a device's"
+        hint = (
+            f"Look at the metric names of job {scraped[0].job}: a prefix that this site adds belongs in the policy (signals.rewrite); "
+            "else look for a relabelling that drops them, or for devices that the exporter can't see."
+        )
     elif exporters:
         observed = f"no device series; exporter Pod {exporters[0].namespace}/{exporters[0].name} is {exporters[0].phase} and has no target"
     elif world.pod_list is None:
@@ -177,8 +189,7 @@ def _uncovered(world: World, node: Node, expected: Expected) -> Finding:
         f"nothing tells about the GPUs of node {node.name}",
         observed=observed,
         expected=f"{expected.devices} devices ({expected.how})",
-        hint="Check nodeSelector, tolerations and affinity of the exporter's DaemonSet against the labels and taints of this node, "
-        f"and that its Pod there is selected by the ServiceMonitor.{not_ready}",
+        hint=hint + not_ready,
         evidence=[Evidence("kubernetes", f"Node/{node.name}", expected.how, world.at)],
     )
 

@@ -764,4 +764,28 @@ def _engine(since: str = LONG_AGO) -> World:
     return world
 
 
+@case(
+    "a site prefix that the policy does not name",
+    ("telemetry-gap/node-uncovered", N1),
+    says="of job dcgm is up, and none of its metrics is known as a device's",
+    label_mapping="unknown",
+    metric_rename="pass",
+)
+def a_site_prefix_that_nobody_told_of() -> World:
+    world = one_node()
+    names = {f"acme_{name}": value for name, value in DCGM.items()}
+    world.both(world.section(world.exporter("n-1"), dcgm("n-1", [BUSY, IDLE], names), node="n-1"))
+    return world
+
+
+@case("NVIDIA/dcgm-exporter#277: a Service in front of two exporters", ("label-mapping/device-identity", N1), only=False)
+def a_service_answers_for_one_exporter_at_a_time() -> World:
+    world = fleet(2)
+    target = (
+        '# TARGET job="dcgm" instance="nvidia-dcgm-exporter.gpu-operator:9400" namespace="gpu-operator" service="nvidia-dcgm-exporter"\n'
+    )
+    world.bodies = {window: [target + bodies[0].partition("\n")[2]] for window, bodies in world.bodies.items()}
+    return world
+
+
 assert BEFORE < JUST_NOW < NOW
