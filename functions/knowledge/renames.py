@@ -191,7 +191,8 @@ class Catalogue:
         self._labels: dict[str, list[Rename]] = {}
         self._same: dict[Kind, list[Rename]] = {}
         self._spelled: dict[str, str] = {}
-        for row in rows:
+        # where several systems know one rename, who makes the metric speaks first
+        for row in sorted(rows, key=lambda r: not (r.prefixes and r.old.startswith(r.prefixes))):
             self._file(row)
             if row.kind in _OF_NAMES and not row.dotted:
                 for name in filter(None, (row.old, row.new)):

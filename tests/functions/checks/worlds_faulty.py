@@ -788,4 +788,37 @@ def a_service_answers_for_one_exporter_at_a_time() -> World:
     return world
 
 
+@case(
+    "vllm-project/vllm#18354: one replica of three was upgraded",
+    ("metric-rename/renamed", {"metric": "vllm:gpu_cache_usage_perc", "renamed_to": "vllm:kv_cache_usage_perc", "job": "vllm"}),
+    says="documented (vLLM deprecated 0.9/0.10",
+)
+def one_engine_of_three_calls_its_cache_otherwise() -> World:
+    old = VLLM + 'vllm:gpu_cache_usage_perc{model_name="m",engine="0"} 0.41\n'
+    world = _engines(old, old.replace("gpu_cache", "kv_cache"))
+    world.alert("CacheFull", "vllm:gpu_cache_usage_perc > 0.9")
+    return world
+
+
+@case(
+    "one replica of three has another relabelling",
+    ("metric-rename/label-lost", {"label": "engine", "job": "vllm"}),
+    says="on 10.0.0.5:8000",
+)
+def one_engine_of_three_lost_a_label() -> World:
+    return _engines(VLLM, VLLM.replace(',engine="0"', ""))
+
+
+def _engines(old: str, new: str) -> World:
+    """Three replicas of an engine, of which the third serves another body now."""
+    world = fleet(1)
+    for number in range(3):
+        pod = f"llm-{number}"
+        world.pod(pod, "n-1", 0, "serving", owner="StatefulSet/llm", image="vllm/vllm-openai:v0.10")
+        world.before(world.section(pod, old, job="vllm", namespace="serving", port=8000))
+        world.now(world.section(pod, new if number == 2 else old, job="vllm", namespace="serving", port=8000))
+    world.add("StatefulSet", "llm", "serving", {"replicas": 3})
+    return world
+
+
 assert BEFORE < JUST_NOW < NOW

@@ -685,6 +685,13 @@ def container_insights_of_aws() -> World:
     return world
 
 
+@healthy
+def container_insights_of_aws_with_the_controllers_name_beside_the_pods() -> World:
+    world = container_insights_of_aws()
+    world.bodies = {w: [b.replace('PodName="a-1"', 'PodName="a",FullPodName="a-1"') for b in bodies] for w, bodies in world.bodies.items()}
+    return world
+
+
 # ------------------------------------------------------------------------------------------------ more of every day
 
 
