@@ -156,12 +156,7 @@ def _seen(series: Iterable[DeviceSeries]) -> dict[str, Seen]:
 
 
 def _uncovered(world: World, node: Node, expected: Expected) -> Finding:
-    exporters = [
-        p
-        for p in world.pod_list or ()
-        if p.node == node.name and any(world.knowledge.devices.is_exporter_image(c.image) for c in p.containers)
-    ]
-    here = [t for t in world.target_list or () if world.node_of(t) == node.name]
+    exporters, here = world.exporters_on.get(node.name, []), world.targets_on.get(node.name, [])
     scraped = [t for t in here if t.up and (pod := world.pod_of(t)) and pod in exporters]
     targets = [t for t in here if t.job in world.device_jobs]
     hint = (

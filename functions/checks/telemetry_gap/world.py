@@ -170,6 +170,23 @@ class World:
             return next(iter(seen))
         return self._places.node_of(target.labels, target.instance)
 
+    @cached_property
+    def targets_on(self) -> Mapping[str, list[Target]]:
+        """Node -> its targets."""
+        grouped: dict[str, list[Target]] = defaultdict(list)
+        for target in self.target_list or ():
+            grouped[self.node_of(target)].append(target)
+        return grouped
+
+    @cached_property
+    def exporters_on(self) -> Mapping[str, list[Pod]]:
+        """Node -> its Pods with an exporter of devices."""
+        grouped: dict[str, list[Pod]] = defaultdict(list)
+        for pod in self.pod_list or ():
+            if any(self.knowledge.devices.is_exporter_image(c.image) for c in pod.containers):
+                grouped[pod.node].append(pod)
+        return grouped
+
     def subject(self, target: Target, **more: str | None) -> Subject:
         """The subject of a scrape fault."""
         pod = self.pod_of(target)

@@ -6,7 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.functions.checks.worlds_healthy import AMD, BUSY, IDLE, VLLM, one_node, stored
-from tests.support.worlds import BEFORE, DCGM, DCGM_1, DCGM_49, DCGM_MIG, JUST_NOW, LONG_AGO, NOW, OPERATOR, Gpu, World, dcgm, fleet, lines_of, uuid
+from tests.support.worlds import (
+    BEFORE,
+    DCGM,
+    DCGM_1,
+    DCGM_49,
+    DCGM_MIG,
+    JUST_NOW,
+    LONG_AGO,
+    NOW,
+    OPERATOR,
+    Gpu,
+    World,
+    dcgm,
+    fleet,
+    lines_of,
+    uuid,
+)
 
 Parts = Mapping[str, str]
 
