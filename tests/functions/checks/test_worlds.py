@@ -10,11 +10,12 @@ import pytest
 from functions.contract.findings import Verdict
 from tests.functions.checks.worlds_faulty import FAULTY, Case
 from tests.functions.checks.worlds_healthy import HEALTHY
+from tests.functions.checks.worlds_more import MORE
 from tests.support.recorded import Recorded
 from tests.support.worlds import World
 
 
-@pytest.mark.parametrize("build", HEALTHY, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("build", [*HEALTHY, *MORE], ids=lambda f: f.__name__)
 async def test_nothing_is_found_in_a_healthy_cluster(build: Callable[[], World], tmp_path: Path) -> None:
     report = (await Recorded.read(build().write(tmp_path))).judged()
     assert [(f.code, f.subject.parts(), f.observed) for f in report.findings] == []
