@@ -74,7 +74,8 @@ class Evidence:
     def __init__(self, lost: Collection[Family], new: Collection[Family], setting: Setting, kept: Kept = ()) -> None:
         self.setting = setting
         beside = twins(lost, kept, setting.texts)
-        new = [*new, *(now for was, now in kept if any(now.name in held for held in beside.values()))]
+        equals = set[str]().union(*beside.values())
+        new = [*new, *(now for _, now in kept if now.name in equals)]
         self.read = {f.name: setting.words.read(f.name) for f in (*lost, *new)}
         self._twins, self._kept = beside, frozenset(now.name for _, now in kept)
         self._label_sets = Counter((setting.own_labels(f), f.series) for f in setting.population)

@@ -9,7 +9,7 @@ share what one would have had, and "no successor" needs no rule of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 Odds = Mapping[str, Mapping[str, float]]
 
@@ -22,31 +22,37 @@ _SETTLED = 1e-3
 
 def marginals(odds: Odds) -> dict[str, dict[str, float]]:
     """The probability of every pair, given all others."""
-    weights = {(old, new): min(_CAP, value) for old, row in odds.items() for new, value in row.items() if value > _NEGLIGIBLE}
+    pairs = [(old, new, min(_CAP, value)) for old, row in odds.items() for new, value in row.items() if value > _NEGLIGIBLE]
+    weights = [weight for _, _, weight in pairs]
+    olds, news = _numbered(old for old, _, _ in pairs), _numbered(new for _, new, _ in pairs)
     # for each pair: the probability that the one side is free, were the other not there
-    old_free, new_free = dict.fromkeys(weights, 1.0), dict.fromkeys(weights, 1.0)
+    old_free, new_free = [1.0] * len(pairs), [1.0] * len(pairs)
     for _ in range(_ROUNDS):
-        moved = _exchange(weights, old_free, new_free, side=0) + _exchange(weights, new_free, old_free, side=1)
-        if moved < _SETTLED * max(1, len(weights)):
+        moved = _exchange(weights, old_free, new_free, olds) + _exchange(weights, new_free, old_free, news)
+        if moved < _SETTLED * max(1, len(pairs)):
             break
     found: dict[str, dict[str, float]] = {old: dict.fromkeys(row, 0.0) for old, row in odds.items()}
-    for (old, new), weight in weights.items():
-        both = weight * old_free[old, new] * new_free[old, new]
+    for (old, new, weight), one, other in zip(pairs, old_free, new_free, strict=True):
+        both = weight * one * other
         found[old][new] = both / (1 + both)
     return found
 
 
-def _exchange(
-    weights: Mapping[tuple[str, str], float], free: dict[tuple[str, str], float], other: Mapping[tuple[str, str], float], side: int
-) -> float:
+def _numbered(names: Iterable[str]) -> list[int]:
+    """A number for each name, the same for the same name: thousands of pairs are gone through in every round."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(name, len(numbers)) for name in names]
+
+
+def _exchange(weights: Sequence[float], free: list[float], other: Sequence[float], side: Sequence[int]) -> float:
     """One round of messages from one side; damped, since sure pairs would make it swing. Returns how far it moved."""
-    load: dict[str, float] = {}
-    for pair, weight in weights.items():
-        load[pair[side]] = load.get(pair[side], 0.0) + weight * other[pair]
+    pulls = [weight * share for weight, share in zip(weights, other, strict=True)]
+    load = [0.0] * (max(side, default=-1) + 1)
+    for name, pull in zip(side, pulls, strict=True):
+        load[name] += pull
     moved = 0.0
-    for pair, weight in weights.items():
-        rest = max(0.0, load[pair[side]] - weight * other[pair])
-        value = (free[pair] / (1 + rest)) ** 0.5
+    for pair, (name, pull) in enumerate(zip(side, pulls, strict=True)):
+        value = (free[pair] / (1 + max(0.0, load[name] - pull))) ** 0.5
         moved += abs(math.log(value / free[pair]))
         free[pair] = value
     return moved

@@ -8,12 +8,14 @@ factor: so the two names must share words as well.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from functions.checks.metric_rename.families import Family
 from functions.checks.metric_rename.texts import Texts
-from functions.knowledge.renames_words import Reading, Words
+from functions.knowledge.renames_words import Reading
 
 #: (before, now) of names that the job had and has.
 Kept = Sequence[tuple[Family, Family]]
@@ -38,33 +40,65 @@ def twins(lost: Collection[Family], kept: Kept, texts: Texts) -> dict[str, dict[
     alike: dict[object, list[Family]] = {}
     for family in (*lost, *(before for before, _ in kept)):
         alike.setdefault(_key(family), []).append(family)
-    stayed = {before.name for before, _ in kept}
-    telling = _telling({f.name for held in alike.values() for f in held}, texts.vocabulary)
+    read = {f.name: texts.vocabulary.read(f.name) for held in alike.values() for f in held}
+    spoken = {name: tuple(sorted(reading.words)) for name, reading in read.items()}
+    telling = _telling(spoken)
     bearers: dict[frozenset[str], set[str]] = {}
     for family in (f for held in alike.values() for f in held):
         bearers.setdefault(texts.words(family.help), set()).add(family.name)
+    stayed = {before.name for before, _ in kept}
+    groups = {key: _Group(held, stayed, read) for key, held in alike.items()}
     found: dict[str, dict[str, float]] = {}
     for was in lost:
-        group = [other for other in alike[_key(was)] if other.name != was.name]
-        mine, said = texts.vocabulary.read(was.name), texts.words(was.help)
+        group, mine, said = groups[_key(was)], read[was.name], texts.words(was.help)
         equal: dict[str, bool] = {}
-        for other in group:
-            reading = texts.vocabulary.read(other.name)
-            same = sorted(reading.words) == sorted(mine.words)
+        for other in group.near(was, mine):
+            same = spoken[other.name] == spoken[was.name]
             plain = same or (bool(said) and bearers[said] == {was.name, other.name})
             akin = 1.0 if same else _akin(telling[was.name], telling[other.name])
-            if other.name in stayed and _equal(was, other, akin, _factors(mine, reading, plain)):
+            if _equal(was, other, akin, _factors(mine, read[other.name], plain)):
                 equal[other.name] = plain
         if sum(equal.values()) == 1:
             found[was.name] = {name: 1.0 for name, plain in equal.items() if plain}
             continue
         # what strangers show as well tells nothing
-        crowd = sum(_figures(other) == _figures(was) and other.name not in equal for other in group)
-        if (crowd and not _idle(was)) or (len(equal) > 1 and _round(was) and not _idle(was)):
+        if not _idle(was) and (group.others(was, equal) or (len(equal) > 1 and _round(was))):
             continue
         for name, plain in equal.items():
             found.setdefault(was.name, {})[name] = (_TRIVIAL if _idle(was) and not plain else 1.0) / len(equal)
     return found if any(value > _TRIVIAL for row in found.values() for value in row.values()) else {}
+
+
+class _Group:
+    """Families with the same labels on as many series, ordered by their mean: only those near a lost one are compared."""
+
+    def __init__(self, members: Sequence[Family], stayed: Collection[str], read: Mapping[str, Reading]) -> None:
+        self._figures: dict[object, set[str]] = {}
+        for family in members:
+            self._figures.setdefault(_figures(family), set()).add(family.name)
+        numbers = ((f.mean, f.name, f) for f in members if f.name in stayed and f.mean is not None and math.isfinite(f.mean))
+        held = sorted(numbers, key=lambda item: item[:2])
+        self._means, self._held = [mean for mean, _, _ in held], [family for _, _, family in held]
+        self._scales: dict[str, set[float]] = {}
+        for family in self._held:
+            self._scales.setdefault(read[family.name].quantity, set()).add(read[family.name].scale)
+
+    def near(self, was: Family, mine: Reading) -> list[Family]:
+        """Those that stayed and whose mean is this one's under some factor that two names may have."""
+        if was.mean is None or not math.isfinite(was.mean):
+            return []
+        scales = self._scales.get(mine.quantity, ()) if mine.quantity else ()
+        places: set[int] = set()
+        for factor in {*_FACTORS, *(mine.scale / scale for scale in scales)}:
+            value = was.mean * factor
+            room = 2 * _EXACT * max(abs(value), 1e-12)
+            places.update(range(bisect_left(self._means, value - room), bisect_right(self._means, value + room)))
+        return [self._held[place] for place in sorted(places) if self._held[place].name != was.name]
+
+    def others(self, was: Family, equal: Collection[str]) -> bool:
+        """Whether names that are none of its equals show the same figures."""
+        names = self._figures[_figures(was)]
+        return len(names) > 1 + sum(name in names for name in equal)
 
 
 def _factors(old: Reading, new: Reading, plain: bool) -> tuple[float, ...]:
@@ -82,11 +116,11 @@ def _figures(family: Family) -> tuple[float | None, ...]:
     return (family.low, family.mean, family.high, family.count)
 
 
-def _telling(names: Collection[str], words: Words) -> dict[str, frozenset[str]]:
+def _telling(spoken: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
     """Each name's words but those that most names have."""
-    read = {name: frozenset(words.read(name).words) for name in names}
+    read = {name: frozenset(words) for name, words in spoken.items()}
     seen = Counter(word for said in read.values() for word in said)
-    return {name: frozenset(w for w in said if seen[w] <= max(2, len(names) // 2)) for name, said in read.items()}
+    return {name: frozenset(w for w in said if seen[w] <= max(2, len(read) // 2)) for name, said in read.items()}
 
 
 def _akin(left: frozenset[str], right: frozenset[str]) -> float:
