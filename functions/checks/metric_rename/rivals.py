@@ -14,8 +14,9 @@ from functions.knowledge.renames_words import Reading
 if TYPE_CHECKING:
     from functions.checks.metric_rename.likeness import Setting
 
-#: Candidates that are looked at for one lost name.
-_RIVALS = 30
+#: Candidates that are looked at for one lost name; where hundreds are lost, fewer, so that the pairs of a job stay so many.
+_RIVALS, _FEWEST = 30, 10
+_PAIRS = 6000
 
 
 def rivals(
@@ -28,6 +29,7 @@ def rivals(
     for now in new:
         for key in _keys(now, read, setting):
             index.setdefault(key, []).append(now)
+    most = max(_FEWEST, min(_RIVALS, _PAIRS // max(1, len(lost))))
     found = []
     for was in lost:
         score: dict[str, float] = {}
@@ -35,7 +37,7 @@ def rivals(
             for now in index.get(key, ()):
                 # the same text counts as much as all words of a name
                 score[now.name] = score.get(now.name, 0.0) + (setting.weights.get(key, 1.0) if isinstance(key, str) else 10.0)
-        best = {name for name, _ in sorted(score.items(), key=lambda item: (-item[1], item[0]))[:_RIVALS]}
+        best = {name for name, _ in sorted(score.items(), key=lambda item: (-item[1], item[0]))[:most]}
         found.append((was, [now for now in new if now.name in best]))
     return found
 

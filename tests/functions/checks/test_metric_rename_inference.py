@@ -8,8 +8,10 @@ from math import prod
 import pytest
 
 from functions.checks.metric_rename.families import companion, families
+from functions.checks.metric_rename.inference import setting
 from functions.checks.metric_rename.matching import assign, marginals
 from functions.checks.metric_rename.patterns import NO_RULES, contrast, contrasts, rules
+from functions.checks.metric_rename.rivals import rivals
 from functions.checks.metric_rename.successors import How, State, Succession
 from functions.checks.metric_rename.texts import Texts
 from functions.checks.metric_rename.twins import twins
@@ -125,6 +127,20 @@ def test_a_rare_word_in_common_says_more_than_a_common_one() -> None:
     assert texts.likeness("Gateway requests", held[0]) < texts.likeness("served dropped", "served dropped queued")
 
 
+# ------------------------------------------------------------------------------------------------------------ rivals
+
+
+@pytest.mark.parametrize(("size", "each"), [(20, 20), (100, 30), (300, 20), (900, 10)])
+def test_a_job_that_lost_hundreds_of_names_looks_at_fewer_candidates_for_each(size: int, each: int) -> None:
+    words = [f"{''.join(chr(97 + n // 26**place % 26) for place in range(3))}cache" for n in range(size)]
+    before, after = (families([metric(f"{prefix}_{w}_size", 2.0) for w in words])["job"] for prefix in ("app", "engine"))
+    common = setting(before, after, WORDS)
+    read = {name: WORDS.read(name) for name in (*before, *after)}
+    found = rivals(list(before.values()), list(after.values()), read, common)
+    assert {len(held) for _, held in found} == {each}
+    assert all(was.name.replace("app", "engine") in {now.name for now in held} for was, held in found)
+
+
 # ------------------------------------------------------------------------------------------------------------- twins
 
 
@@ -176,6 +192,19 @@ def test_round_numbers_count_in_the_unit_that_both_names_state() -> None:
     }
     elsewhere = pair("app_wait_seconds", mean=2e-3)
     assert twins([pair("app_wait_microseconds", mean=2.0)], [(elsewhere, elsewhere)], Texts((), WORDS)) == {}
+
+
+def test_a_twin_is_found_among_many_and_a_stranger_that_shows_the_same_takes_it_away() -> None:
+    held = [pair(f"app_{word}_bytes", mean=1000.0 + at + 0.12345) for at, word in enumerate(("heap", "page", "disk", "swap"))]
+    old = pair("app_disk_kilobytes", mean=1.00212345)
+    kept = [(before, before) for before in held]
+    assert twins([old], kept, Texts((), WORDS)) == {"app_disk_kilobytes": {"app_disk_bytes": 1.0}}  # type: ignore[list-item]
+    stranger = pair("app_queue", mean=1.00212345)
+    assert twins([old], [*kept, (stranger, stranger)], Texts((), WORDS)) == {"app_disk_kilobytes": {"app_disk_bytes": 1.0}}  # type: ignore[list-item]
+    bare = pair("app_disk_use", mean=1002.12345)
+    taken = [*kept, (pair("app_queue", mean=1002.12345),) * 2]
+    assert twins([bare], kept, Texts((), WORDS)) == {"app_disk_use": {"app_disk_bytes": 1.0}}  # type: ignore[list-item]
+    assert twins([bare], taken, Texts((), WORDS)) == {}  # type: ignore[list-item]
 
 
 def test_of_many_with_the_same_round_number_the_twin_reads_the_same() -> None:
