@@ -27,6 +27,8 @@ class MetricChange:
     kept: frozenset[str] = frozenset()
     #: neither name was seen: it is only there after an event, and is known to have changed with those that were
     unseen: bool = False
+    #: in words what became of it, where it is neither a new name nor taken away
+    why: str = ""
 
     @property
     def lost(self) -> bool:

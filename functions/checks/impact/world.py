@@ -222,6 +222,8 @@ def became(to: str | None) -> str:
 
 
 def said_of(change: MetricChange) -> str:
+    if change.why:
+        return change.why
     if change.unseen:
         return f"{change.name} is called {change.to} since its exporter renamed others as well; neither has series until something happens"
     return f"{change.name} {'is called ' + change.to + ' now' if change.to else 'was taken away'}"

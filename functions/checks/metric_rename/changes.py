@@ -15,7 +15,7 @@ from functions.checks.metric_rename.families import PART_LABELS, Families, Famil
 from functions.checks.metric_rename.findings import Pair
 from functions.checks.metric_rename.label_findings import Respelling, respelled
 from functions.checks.metric_rename.labels import LabelChange, LabelWorld, label_changes
-from functions.checks.metric_rename.scales import Retyped, Scale, changed_scale, changed_type
+from functions.checks.metric_rename.scales import NATIVE, Retyped, Scale, changed_scale, changed_type
 from functions.checks.metric_rename.successors import Loss, State, Succession, successors
 from functions.contract.facts import Fact, Known
 from functions.contract.policy import Policy
@@ -69,7 +69,7 @@ class Changed:
     @cached_property
     def losses(self) -> Changes:
         """What became of names and labels, as reading expressions needs it: enough to tell which find nothing."""
-        return Changes((*self._metrics({}), *self.unseen), (*self._labels(), *self._values()))
+        return Changes((*self._metrics({}), *self.dissolved, *self.unseen), (*self._labels(), *self._values()))
 
     @cached_property
     def changes(self) -> Changes:
@@ -77,7 +77,7 @@ class Changed:
         factors = {(pair.job, name): scale.factor for pair, scale in self.scales for name in pair.was.names}
         silent = (loss for loss in self.found.of(State.SILENT) if not loss.partial and not loss.elsewhere)
         unexplained = frozenset(name for loss in silent for name in loss.was.names)
-        return Changes((*self._metrics(factors), *self._rescaled(), *self.unseen), self.losses.labels, unexplained)
+        return Changes((*self._metrics(factors), *self._rescaled(), *self.dissolved, *self.unseen), self.losses.labels, unexplained)
 
     def _metrics(self, factors: Mapping[tuple[str, str], float]) -> Iterable[MetricChange]:
         lost: dict[str, list[MetricChange]] = {}
@@ -98,6 +98,18 @@ class Changed:
                 others = frozenset(j for j, held in self.found.after.items() if j != pair.job and pair.was.name in held)
                 for name in pair.was.names:
                     yield MetricChange(name, name, scale.factor, frozenset({pair.job}), others)
+
+    @cached_property
+    def dissolved(self) -> tuple[MetricChange, ...]:
+        """Stored names of classic histograms that are native ones now: what reads them needs other functions, not other names."""
+        found = []
+        for pair, retyped, _ in self.types:
+            if retyped.after == NATIVE and pair.loss is None:
+                why = f"{pair.was.name} is a {NATIVE} now"
+                for name in pair.was.names:
+                    if name not in pair.now.names:
+                        found.append(MetricChange(name, None, jobs=frozenset({pair.job}), why=f"{name} is gone: {why}"))
+        return tuple(found)
 
     def _labels(self) -> Iterable[LabelOfExpressions]:
         for change in self.labels:

@@ -16,9 +16,19 @@ from functions.checks.impact.facts import Watched
 from functions.checks.metric_rename.broken import broken_users
 from functions.checks.metric_rename.changes import Seen, changed
 from functions.checks.metric_rename.codes import CODES
-from functions.checks.metric_rename.findings import Context, dual_emitted, removed, renamed, replacement, type_changed, unit_changed
+from functions.checks.metric_rename.findings import (
+    QUERIES,
+    Context,
+    dual_emitted,
+    removed,
+    renamed,
+    replacement,
+    type_changed,
+    unit_changed,
+)
 from functions.checks.metric_rename.label_findings import label_findings, value_findings
 from functions.checks.metric_rename.meaning import meaning_changed
+from functions.checks.metric_rename.scales import NATIVE
 from functions.checks.metric_rename.successors import How, State, Succession
 from functions.checks.metric_rename.targets import stem
 from functions.contract.cluster import Pod
@@ -73,6 +83,7 @@ def judge(  # noqa: PLR0913 (the parameters are the check's needs)
     ]
     judge_ = Judge(watched.world(seen, what.changes, policy, knowledge, jobs))
     advice = {name: replacement(loss) for loss in found.of(State.REMOVED) for name in loss.was.names}
+    advice |= {change.name: QUERIES[NATIVE] for change in what.dissolved}
     findings += broken_users(judge_, watched.dashboards_known, context, advice)
     unread = watched.unread() if what.changes.metrics or what.changes.labels else ()
     left = (*_unjudged(found, _ended(found, targets_before, pods)), *_uncompared(found, targets_before), *unread)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from functions.checks.metric_rename.families import Family
 from functions.checks.metric_rename.labels import LabelChange
 from functions.checks.metric_rename.losses import Dual, How, Loss
-from functions.checks.metric_rename.scales import Retyped, Scale
+from functions.checks.metric_rename.scales import NATIVE, Retyped, Scale
 from functions.contract.facts import Windows
 from functions.contract.findings import Evidence, Finding, Impact, Severity, Subject
 from functions.knowledge.renames import Rename
@@ -230,7 +230,7 @@ def type_changed(changes: Iterable[tuple[Pair, Retyped, str]], context: Context)
                     title=f"{pair.was.name} is a {retyped.after} now, and was a {retyped.before}",
                     observed=f"job {pair.job} declares {pair.now.name} as {retyped.after}{why}",
                     expected=retyped.before,
-                    hint=_QUERIES.get(retyped.after, "Rewrite the queries for the new type."),
+                    hint=QUERIES.get(retyped.after, "Rewrite the queries for the new type."),
                     subject=Subject(metric=pair.was.name, renamed_to=pair.now.name if pair.loss else None),
                     severity=Severity.INFO,
                     evidence=(context.evidence(pair.now.names[0], pair.job, f"TYPE {retyped.after}"),),
@@ -242,12 +242,13 @@ def type_changed(changes: Iterable[tuple[Pair, Retyped, str]], context: Context)
     return _once(found)
 
 
-_QUERIES = {
+#: type -> how it is queried
+QUERIES = {
     "gauge": "Read the value itself: rate() and increase() of a gauge mean nothing.",
     "counter": "Read it through rate() or increase(): the raw value only grows.",
     "histogram": "Quantiles come from histogram_quantile() over the buckets; series with a quantile label are gone.",
     "summary": "Quantiles are series with a quantile label; there are no buckets to aggregate.",
-    "native histogram": "One series holds the whole histogram: drop _bucket; use histogram_quantile(), histogram_count(), histogram_sum().",
+    NATIVE: "One series holds the whole histogram: drop _bucket; use histogram_quantile(), histogram_count(), histogram_sum().",
 }
 
 

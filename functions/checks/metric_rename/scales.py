@@ -131,6 +131,10 @@ def _spreads(family: Family) -> bool:
     return family.type in ("histogram", "summary")
 
 
+#: A histogram in one series each, without buckets of their own.
+NATIVE = "native histogram"
+
+
 @dataclass(frozen=True, slots=True)
 class Retyped:
     before: str
@@ -145,5 +149,5 @@ def changed_type(was: Family, now: Family) -> Retyped | None:
 
 def _shape(family: Family) -> str:
     if family.type in ("histogram", "gaugehistogram"):
-        return "histogram" if any(n.endswith("_bucket") for n in family.names) else "native histogram"
+        return "histogram" if any(n.endswith("_bucket") for n in family.names) else NATIVE
     return {"unknown": "", "untyped": "", "info": "gauge", "stateset": "gauge"}.get(family.type, family.type)

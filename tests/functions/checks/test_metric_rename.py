@@ -251,6 +251,18 @@ def test_a_native_histogram_is_a_change_of_type_not_three_losses() -> None:
     assert codes(result) == {"type-changed"}
 
 
+@pytest.mark.parametrize(
+    "expr",
+    ["histogram_quantile(0.95, sum by (le) (rate(app_wait_seconds_bucket[5m]))) > 2", "rate(app_wait_seconds_count[5m]) > 9"],
+)
+def test_a_rule_on_the_parts_of_a_histogram_dies_when_it_becomes_native(expr: str) -> None:
+    before, after = histogram("app_wait_seconds", 1000, 0.1), [metric("app_wait_seconds", None, type="histogram")]
+    found = one(judge([*before, *KEPT], [*after, *KEPT], rules=(alert("Slow", expr),)), "rule-dead", rule="Slow")
+    assert "app_wait_seconds is a native histogram now" in found.observed
+    assert "histogram_quantile()" in found.hint
+    assert not found.impact[0].suggested
+
+
 # ------------------------------------------------------------------------------------------------------------ labels
 
 
